@@ -1,0 +1,52 @@
+# Everything a fresh clone needs: Python 3.11 or later and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet -c constraints.txt
+
+.PHONY: demo setup test check format bench mutants clean
+
+demo: $(VENV)/.demo ## The main job on embedded data.
+	$(BIN)/tepid demo
+
+setup: $(VENV)/.setup ## Every extra and the development tools.
+
+test: $(VENV)/.setup ## Every gate and every test.
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage report
+
+check: $(VENV)/.setup ## The gates and the fast tests, in under two minutes.
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -m "not slow" -q
+
+format: $(VENV)/.setup ## What ruff can mend by itself.
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+bench: $(VENV)/.setup ## The figures in benchmarks/results.
+	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/memory.py
+
+mutants: $(VENV)/.setup ## Break the summaries one operator at a time; a test must notice each.
+	$(BIN)/python scripts/mutants.py
+
+clean:
+	rm -rf $(VENV) build dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
+	$(INSTALL) -e .
+	touch $@
+
+$(VENV)/.setup: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) -e '.[torch,dev,bench]'
+	touch $@ $(VENV)/.demo

@@ -1,0 +1,65 @@
+"""tepid: trustworthy confidence for any trained classifier, without labels."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tepid import arrays, demo, engines, metrics, protocol, sources
+    from tepid.arrays import InputError, logits_of
+    from tepid.curve import Curve
+    from tepid.engines import Threads
+    from tepid.lattice import Lattice
+    from tepid.methods import from_accuracy, from_labels, from_logits
+    from tepid.reliability import Reliability
+    from tepid.tails import Tails
+    from tepid.temperature import Temperature, load
+
+# Names are imported when first used, so that `tepid --help` does not wait for numba.
+_HOMES = {
+    "Curve": "curve",
+    "InputError": "arrays",
+    "Lattice": "lattice",
+    "Reliability": "reliability",
+    "Tails": "tails",
+    "Temperature": "temperature",
+    "Threads": "engines",
+    "from_accuracy": "methods",
+    "from_labels": "methods",
+    "from_logits": "methods",
+    "load": "temperature",
+    "logits_of": "arrays",
+}
+_MODULES = ("arrays", "demo", "engines", "metrics", "protocol", "sources")
+
+__all__ = [
+    "Curve",
+    "InputError",
+    "Lattice",
+    "Reliability",
+    "Tails",
+    "Temperature",
+    "Threads",
+    "arrays",
+    "demo",
+    "engines",
+    "from_accuracy",
+    "from_labels",
+    "from_logits",
+    "load",
+    "logits_of",
+    "metrics",
+    "protocol",
+    "sources",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"tepid.{_HOMES[name]}"), name)
+    if name in _MODULES:
+        return importlib.import_module(f"tepid.{name}")
+    raise AttributeError(f"module 'tepid' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

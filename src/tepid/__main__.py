@@ -1,0 +1,5 @@
+"""`python -m tepid`."""
+
+from tepid.cli.app import main
+
+main()

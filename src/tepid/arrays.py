@@ -1,0 +1,204 @@
+"""The border: what counts as logits, labels, weights and probabilities, and what is said otherwise.
+
+Nothing here guesses. A one-dimensional array is binary logits, more than two dimensions need a
+`class_axis`, and probabilities are probabilities only where the caller calls them so.
+"""
+
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[Any]
+Float32 = NDArray[np.float32]
+Float64 = NDArray[np.float64]
+Int64 = NDArray[np.int64]
+
+
+class InputError(ValueError):
+    """Input that cannot be used; the message is one sentence for the person who gave it."""
+
+
+class RowError(InputError):
+    """One row is to blame; `moved` says the same of its place in the whole."""
+
+    def __init__(self, name: str, must: str, got: str, row: int) -> None:
+        self.name, self.must, self.got, self.row = name, must, got, row
+        super().__init__(f"{name} must {must}, got {got} at row {row}")
+
+    def moved(self, start: int, name: str | None = None) -> "RowError":
+        """The same complaint about row `start + row` of the data called `name`."""
+        return RowError(name or self.name, self.must, self.got, start + self.row)
+
+
+def as_array(data: ArrayLike, name: str = "logits") -> Any:
+    """A NumPy array over the same memory, or the array itself if it lives on another device."""
+    if is_foreign(data):
+        return data
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(data, torch.Tensor):
+        tensor = data.detach()
+        data = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    try:
+        array = np.asarray(data)
+    except ValueError:
+        raise InputError(
+            f"{name} must be one rectangular array, got rows of unequal length"
+        ) from None
+    if array.dtype.kind not in "fiub" and array.dtype.name != "bfloat16":
+        raise InputError(f"{name} must be numbers, got an array of {array.dtype}")
+    return array
+
+
+def is_foreign(data: object) -> bool:
+    """Whether the data lives where NumPy cannot read it, such as a tensor on a GPU."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(data, torch.Tensor):
+        return bool(data.device.type != "cpu")
+    return hasattr(data, "__array_namespace__") and not hasattr(data, "__array__")
+
+
+def class_last(logits: Any, class_axis: int | None = None) -> Any:
+    """A view with the classes on the last axis; binary logits stay as they are."""
+    if class_axis is None:
+        if logits.ndim > 2:
+            raise InputError(
+                f"logits must have two dimensions, or class_axis must say where the classes are, "
+                f"got shape {tuple(logits.shape)}"
+            )
+        if logits.ndim == 0:
+            raise InputError("logits must have one row per sample, got a single number")
+        return logits
+    if not -logits.ndim <= class_axis < logits.ndim or logits.ndim < 2:
+        raise InputError(
+            f"class_axis must be an axis of logits, "
+            f"got {class_axis} for shape {tuple(logits.shape)}"
+        )
+    return np.moveaxis(logits, class_axis, -1)
+
+
+def matrix(logits: Any) -> Any:
+    """Logits as (n, k): (n,) and (n, 1) are binary logits z, which stand for the pair (0, z)."""
+    if logits.ndim == 1:
+        logits = logits[:, None]
+    if logits.ndim != 2:
+        raise InputError(f"logits must have two dimensions, got shape {tuple(logits.shape)}")
+    if logits.shape[1] == 0:
+        raise InputError("logits must have at least two classes, got none")
+    if logits.shape[1] == 1:
+        both = np.zeros((len(logits), 2), np.result_type(logits.dtype, np.float32))
+        both[:, 1:] = logits
+        return both
+    return logits
+
+
+def block(logits: Array) -> Float32:
+    """A block of logits as the kernels take it: float32, C-ordered, read-only, maybe centred.
+
+    Softmax does not see a constant per row, so what float32 cannot hold exactly is first centred
+    on its row's maximum. A row that cannot be used becomes NaN here, and the kernels say which.
+    """
+    z = matrix(logits)
+    if z.dtype.itemsize <= 2 and z.dtype.kind not in "iu":
+        z = z.astype(np.float32)
+    elif z.dtype != np.float32:
+        z = centred(z)
+    z = np.require(z, np.float32, ["C", "A"]).view(np.ndarray)
+    z.flags.writeable = False
+    return z
+
+
+def centred(z: Array) -> Float64:
+    """The distances to each row's maximum; a finite logit stays within float32's range."""
+    z = z.astype(np.float64)
+    top = z.max(axis=1, keepdims=True) if len(z) else z
+    with np.errstate(invalid="ignore", over="ignore"):  # inf - inf marks the row for the kernels
+        distance: Float64 = z - top
+    np.maximum(distance, np.finfo(np.float32).min, out=distance, where=np.isfinite(z))
+    return distance
+
+
+def unusable(logits: Array, row: int) -> RowError:
+    """The error for a row that a kernel refused."""
+    values = np.asarray(matrix(logits)[row], np.float64)
+    if np.isnan(values).any():
+        got = f"nan for class {int(np.isnan(values).argmax())}"
+    elif np.isposinf(values).any():
+        got = f"inf for class {int(values.argmax())}"
+    else:
+        got = "-inf for every class"
+    return RowError("logits", "be finite, or -inf for a masked class", got, row)
+
+
+def label_column(labels: Any, n: int, k: int, name: str = "labels") -> Int64:
+    """Labels as int64 in 0..k-1, one per row."""
+    y = as_array(labels, name)
+    y = y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y
+    if y.ndim != 1 or len(y) != n:
+        raise InputError(
+            f"{name} must have one entry for each of the {n} rows, got shape {y.shape}"
+        )
+    if y.dtype.kind == "f":
+        fractional = y != np.floor(y)
+        if fractional.any():
+            row = int(fractional.argmax())
+            raise RowError(name, f"be whole numbers in 0..{k - 1}", str(y[row]), row)
+    wrong = (y < 0) | (y >= k)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise RowError(name, f"be in 0..{k - 1}", str(y[row]), row)
+    return np.ascontiguousarray(y, np.int64)
+
+
+def weight_column(weight: Any, n: int, name: str = "sample_weight") -> Float64:
+    """Weights as float64, finite and not negative, one per row; ones where there are none."""
+    if weight is None:
+        return np.ones(n)
+    u = np.ascontiguousarray(as_array(weight, name), np.float64)
+    if u.shape != (n,):
+        raise InputError(
+            f"{name} must have one entry for each of the {n} rows, got shape {u.shape}"
+        )
+    wrong = ~((u >= 0) & np.isfinite(u))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise RowError(name, "be finite and not negative", str(u[row]), row)
+    return u
+
+
+def probability_matrix(probabilities: Any, name: str = "probabilities") -> Array:
+    """Probabilities as (n, k): in [0, 1], rows summing to one; (n,) and (n, 1) are P(class 1)."""
+    p = as_array(probabilities, name)
+    p = p[:, None] if p.ndim == 1 else p
+    if p.ndim != 2 or p.shape[1] == 0:
+        raise InputError(
+            f"{name} must have one row per sample and one column per class, got {p.shape}"
+        )
+    if p.shape[1] == 1:
+        p = np.concatenate([1 - p.astype(np.float64), p], axis=1)
+    wrong = ~((p >= 0) & (p <= 1))
+    if wrong.any():
+        row, column = divmod(int(wrong.argmax()), p.shape[1])
+        raise RowError(name, "be in [0, 1]", f"{p[row, column]} for class {column}", row)
+    total = p.sum(axis=1, dtype=np.float64)
+    wrong = np.abs(total - 1) > (1e-2 if p.dtype.itemsize <= 2 else 1e-3)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise RowError(name, "sum to one over the classes", f"a sum of {total[row]:.6g}", row)
+    return np.asarray(p)
+
+
+def logits_of(probabilities: ArrayLike) -> Array:
+    """Logits with these probabilities: their logarithm, `-inf` where a probability is zero.
+
+    tepid never guesses from the values whether it was given logits or probabilities; this is how
+    a caller says so. A constant per row is lost, which softmax does not see.
+
+    >>> logits_of([[0.5, 0.5], [1.0, 0.0]])
+    array([[-0.693..., -0.693...],
+           [ 0.        ,       -inf]])
+    """
+    p = probability_matrix(probabilities)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(p if p.dtype.kind == "f" else p.astype(np.float64)))

@@ -1,0 +1,1 @@
+"""The command line: verbs, progress and tables; no mathematics."""

@@ -1,0 +1,41 @@
+"""`tepid apply`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import tepid
+from tepid.cli import options, output
+
+
+def apply(
+    calibration: Annotated[Path, typer.Argument(help="A file that `tepid fit -o` wrote.")],
+    logits: options.Logits,
+    out: Annotated[Path, typer.Option("-o", "--output", help="Probabilities: .npy, .npz or .csv.")],
+    probabilities: options.Probabilities = False,
+    class_axis: options.ClassAxis = None,
+    as_json: options.Json = False,
+) -> None:
+    """Turn logits into calibrated probabilities.
+
+    Example: tepid apply calibration.json logits.npy -o probabilities.npy
+    """
+    output.refuse_overwriting(out, logits, calibration)
+    temperature = tepid.load(calibration)
+    source = tepid.sources.open_source(logits, class_axis=class_axis, probabilities=probabilities)
+    rows = tepid.sources.write_blocks(out, _calibrated(temperature, source))
+    summary = {"output": str(out), "samples": rows, "classes": temperature.classes}
+    if as_json:
+        output.print_json(summary)
+    else:
+        output.console().print(f"wrote {rows} rows of probabilities to {out}", markup=False)
+
+
+def _calibrated(temperature: "tepid.Temperature", source: "tepid.sources.Source") -> Iterator[Any]:
+    for block in source.blocks(max(1, (1 << 20) // temperature.classes)):
+        try:
+            yield temperature(block.logits)
+        except tepid.arrays.RowError as error:
+            raise error.moved(block.start, block.name) from None

@@ -1,0 +1,29 @@
+"""`tepid demo`."""
+
+import tepid
+from tepid.cli import fitting, options, output, scoring
+
+
+def demo(as_json: options.Json = False) -> None:
+    """Calibrate a real network without its labels, then show with them what that did.
+
+    Example: tepid demo
+    """
+    data = tepid.demo.fashion()
+    temperature = tepid.from_logits(data["logits"])
+    scored = {
+        name: tepid.Reliability.of_logits(data["logits"], data["labels"], temperature=t)
+        for name, t in (("before", 1.0), ("after", float(temperature)))
+    }
+    if as_json:
+        measured = {name: tepid.protocol.measures(r) for name, r in scored.items()}
+        output.print_json({"calibration": temperature.as_dict()} | measured)
+        return
+    screen = output.console()
+    screen.print(
+        "A small network trained on Fashion-MNIST gave logits for 10,000 test images.\n"
+        "First, a temperature from the logits alone:\n"
+    )
+    fitting.show(temperature, None)
+    screen.print("\nThen, with the labels that tepid did not see, what it did:\n")
+    scoring.show(scored, as_json=False)

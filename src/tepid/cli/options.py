@@ -1,0 +1,28 @@
+"""Arguments and options that several verbs share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Logits = Annotated[
+    str, typer.Argument(help="Logits: .npy, .npz (or file.npz#member) or .csv, rows by classes.")
+]
+Labels = Annotated[
+    str | None,
+    typer.Argument(help="Labels; left out, the member or column `labels` of the logits' file."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Probabilities = Annotated[
+    bool, typer.Option("--probabilities", help="The file holds probabilities, not logits.")
+]
+ClassAxis = Annotated[
+    int | None, typer.Option(help="Where the classes are, for more than two dimensions.")
+]
+ThreadCount = Annotated[
+    int | None, typer.Option("--threads", help="How many threads; TEPID_THREADS sets it too.")
+]
+Output = Annotated[Path | None, typer.Option("-o", "--output", help="The file to write.")]
+Calibration = Annotated[
+    Path | None, typer.Option("-c", "--calibration", help="A file that `tepid fit -o` wrote.")
+]

@@ -1,0 +1,80 @@
+"""What reaches the screen and the disk."""
+
+import contextlib
+import json
+import math
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+import tepid
+
+
+def console() -> Console:
+    """The terminal; a pipe gets lines as long as they need to be."""
+    return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    """Print strict JSON: what is not a number becomes null."""
+    typer.echo(json.dumps(_strict(value), indent=2, allow_nan=False))
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _strict(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_strict(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def two_columns(rows: dict[str, str], title: str) -> Table:
+    """A table of names and values."""
+    table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
+    table.add_column(style="bold")
+    table.add_column()
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table
+
+
+@contextlib.contextmanager
+def working(threads: int | None) -> Iterator["tepid.Threads"]:
+    """An engine whose progress is drawn on a terminal and nowhere else."""
+    if not sys.stderr.isatty():
+        yield tepid.Threads(threads)
+        return
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
+        TimeRemainingColumn(), console=Console(stderr=True), transient=True,
+    )  # fmt: skip
+    tasks: dict[str, Any] = {}
+
+    def progress(stage: str, done: int, total: int | None) -> None:
+        if stage not in tasks:
+            tasks[stage] = bar.add_task(stage, total=total)
+        bar.update(tasks[stage], completed=done, total=total)
+
+    with bar:
+        yield tepid.Threads(threads, progress)
+
+
+def refuse_overwriting(output: Path, *inputs: str | os.PathLike[str] | None) -> None:
+    """An output that is also an input is refused before anything is read."""
+    names = [os.fspath(given) for given in inputs if given is not None]
+    for name in [*names, *(name.rpartition("#")[0] for name in names)]:
+        if name and output.exists() and Path(name).exists() and output.samefile(name):
+            raise tepid.InputError(f"output must not be one of the inputs, got {output}")
+    if not output.parent.is_dir():
+        raise tepid.InputError(f"output must be in a folder that exists, got {output}")
+    if output.is_dir():
+        raise tepid.InputError(f"output must be a file, got the folder {output}")

@@ -1,0 +1,205 @@
+"""Curve: the loss and the confidence of a block of rows, as functions of the temperature."""
+
+import dataclasses
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tepid import arrays, summary
+from tepid.arrays import Array, Float64, Int64
+from tepid.kernels import reference, sums
+from tepid.lattice import Lattice
+from tepid.tails import TOLERANCE
+
+_NO_LABELS = np.empty(0, np.int64)
+# Below every positive float32 softmax: a class with threshold 0 draws in whoever is not masked.
+_POSITIVE = 1e-44
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    r"""Sums over rows at every node of a lattice, for several weightings of the same rows.
+
+    A weighting is a set of (row, class) pairs: for each row of `thresholds` the pairs with
+    $S_{ik} \ge \theta_k$, paper eq. 5, then, if labelled, the pairs $(i, y_i)$. With $a_i$ the
+    weight of row i's pairs, $C$ the sum of $d_{ik} = z_{ik} - \max_k z_{ik}$ over pairs and
+    $\beta = 1/T$,
+
+    $L(\beta) = \sum_i a_i \log \sum_j e^{\beta d_{ij}} - \beta C$, convex in $\beta$.
+
+    Row moments are float32 and do not depend on other rows; sums are float64. The value at a node
+    carries a relative error below 1e-5, and below 1e-6 within six octaves of the first.
+    """
+
+    PARAMETERS: ClassVar = ("classes", "labelled", "thresholds", "starts", "lengths", "bins")
+
+    classes: int
+    labelled: bool
+    thresholds: Float64
+    starts: Float64
+    lengths: Int64
+    bins: int
+    rows: float
+    weight: float
+    softest: float  # the sum of confidences as T grows without bound: 1 / classes not masked
+    sharpest: float  # the same as T shrinks to zero: 1 / number of tied maxima
+    spread: float  # the sum over rows of the mean of d
+    pairs: Float64  # per weighting: the sum of a
+    pull: Float64  # C
+    flat: Float64  # the sum of a * mean of d, so that L'(0) = flat - pull
+    loss: Float64  # per weighting and node: L
+    slope: Float64  # L'
+    curvature: Float64  # L''
+    square: Float64  # the sum over rows of the squared part in L'
+    confidence: Float64  # per node: the sum of max_k p
+    confidence_slope: Float64  # its first derivative by beta
+    confidence_curvature: Float64  # its second
+    confidence_square: Float64  # the sum of (max_k p)²
+    histogram: Float64  # per node, (weight, confidence, correct) by bin of confidence
+
+    @classmethod
+    def of(
+        cls,
+        logits: Any,
+        *,
+        lattice: Lattice | None = None,
+        thresholds: Any = None,
+        labels: Any = None,
+        sample_weight: Any = None,
+        bins: int = 15,
+    ) -> "Curve":
+        """The summary of one block of logits (n, k); by default over ten octaves around T = 1.
+
+        `thresholds` is one array (k,) or several (w, k), as `Tails.thresholds` gives them.
+        """
+        logits = arrays.as_array(logits)
+        z = logits if arrays.is_foreign(logits) else arrays.block(logits)
+        n, k = z.shape
+        u = arrays.weight_column(sample_weight, n)
+        y = _NO_LABELS if labels is None else _unmasked(z, arrays.label_column(labels, n, k))
+        empty = cls.zero(
+            k, lattice=lattice, thresholds=thresholds, labelled=labels is not None, bins=bins
+        )
+        add = reference.curve_sums if arrays.is_foreign(z) else sums.curve_sums
+        bad, filled = _sums(empty, z, u, y, add)
+        if bad >= 0:
+            raise arrays.unusable(logits, bad)
+        return _in_logits(empty, *filled)
+
+    @classmethod
+    def zero(
+        cls,
+        classes: int,
+        *,
+        lattice: Lattice | None = None,
+        thresholds: Any = None,
+        labelled: bool = False,
+        bins: int = 15,
+    ) -> "Curve":
+        """The summary of no rows."""
+        lattice = lattice or Lattice.window()
+        theta = np.zeros((0, classes)) if thresholds is None else np.atleast_2d(thresholds)
+        if theta.shape[1] != classes:
+            raise arrays.InputError(
+                f"thresholds must have one entry per class, got {theta.shape[1]} for {classes}"
+            )
+        kinds, nodes = len(theta) + labelled, len(lattice.nodes)
+        per_weighting, per_node = np.zeros(kinds), np.zeros(nodes)
+        on_curve = np.zeros((kinds, nodes))
+        return cls(
+            classes=classes, labelled=labelled, thresholds=np.asarray(theta, np.float64),
+            starts=np.array(lattice.starts), lengths=np.array(lattice.lengths), bins=bins,
+            rows=0.0, weight=0.0, softest=0.0, sharpest=0.0, spread=0.0,
+            pairs=per_weighting, pull=per_weighting, flat=per_weighting,
+            loss=on_curve, slope=on_curve, curvature=on_curve, square=on_curve,
+            confidence=per_node, confidence_slope=per_node, confidence_curvature=per_node,
+            confidence_square=per_node, histogram=np.zeros((nodes, 3, bins)),
+        )  # fmt: skip
+
+    @property
+    def lattice(self) -> Lattice:
+        """Where the curve is known."""
+        return Lattice(tuple(self.starts.tolist()), tuple(self.lengths.tolist()))
+
+    def __add__(self, other: "Curve") -> "Curve":
+        return summary.added(self, other)
+
+    def __mul__(self, factor: float) -> "Curve":
+        return summary.scaled(self, factor)
+
+    __rmul__ = __mul__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Curve) and summary.close(self, other)
+
+    __hash__ = None  # type: ignore[assignment]  # equality to a tolerance has no hash
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to `.npz`."""
+        summary.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Curve":
+        """Read what `save` wrote."""
+        return summary.load(cls, path)
+
+
+def _unmasked(z: Any, labels: Int64) -> Int64:
+    chosen = np.asarray(z[np.arange(len(labels)), labels])
+    masked = np.isneginf(chosen)
+    if masked.any():
+        row = int(masked.argmax())
+        got = f"class {labels[row]}, whose logit is -inf,"
+        raise arrays.RowError("labels", "name a class that is not masked", got, row)
+    return labels
+
+
+def _sums(curve: Curve, z: Any, u: Float64, y: Int64, add: Callable[..., Any]) -> tuple[Any, ...]:
+    """Run a kernel over a block: what it returned, and the arrays it filled."""
+    kinds, nodes = curve.slope.shape
+    unit = curve.lattice.unit
+    theta = np.maximum(curve.thresholds * (1 - TOLERANCE), _POSITIVE).astype(np.float32)
+    scales = (curve.starts / unit).astype(np.float32)
+    filled = (
+        np.zeros(5), np.zeros((kinds, 4)), np.zeros((nodes, kinds, 5)), np.zeros((nodes, 4)),
+        np.zeros((nodes, 3, curve.bins)),
+    )  # fmt: skip
+    bad = add(z, u, theta, y, np.float32(unit), scales, curve.lengths, *filled)
+    return bad, filled
+
+
+def _in_logits(
+    empty: Curve, totals: Array, per: Array, curves: Array, doubt: Array, histogram: Array
+) -> Curve:
+    # The kernels measure distances in x = unit * d and confidence as doubt, 1 - max p, which keeps
+    # the digits of a confident network.
+    unit = empty.lattice.unit
+    rows, weight, softest, sharpest, spread = totals.tolist()
+    pairs, pull, pull2, flat = (per / (1.0, unit, unit**2, unit)).T
+    powers = (1.0, unit, unit**2, unit**2, unit**2)
+    log, slope, curvature, square, cross = (curves / powers).transpose(2, 1, 0)
+    c0, c1, c2, c3 = (doubt / (1.0, unit, unit**2, 1.0)).T
+    column = pull[:, None]
+    return dataclasses.replace(
+        empty,
+        rows=rows,
+        weight=weight,
+        softest=softest,
+        sharpest=sharpest,
+        spread=spread / unit,
+        pairs=pairs,
+        pull=pull,
+        flat=flat,
+        loss=log - empty.lattice.nodes * column,
+        slope=slope - column,
+        curvature=curvature,
+        square=np.maximum(square - 2 * cross + pull2[:, None], 0.0),
+        confidence=weight - c0,
+        confidence_slope=c1,
+        confidence_curvature=c2,
+        confidence_square=weight - 2 * c0 + c3,
+        histogram=histogram,
+    )

@@ -1,0 +1,136 @@
+"""Few classes: sixty-four rows side by side, one per vector lane.
+
+A tile holds `x[j, b] = unit * (z[b, j] - max_j z[b, j])`, class by class. `unit` is a power of two,
+so scaling is exact, and a lane's arithmetic never depends on the rows beside it.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from tepid.kernels.elementary import exp32, f32, step
+
+ROWS = 64
+ZERO, ONE, LARGEST = f32(0.0), f32(1.0), f32(np.finfo(np.float32).max)
+# Stands for a class that takes no part: its exponential is 0, and its square still a number.
+ABSENT = f32(-1e18)
+MASKED = f32(-np.inf)
+# Squaring doubles the relative error of an exponential: start afresh after six of them.
+CHAIN = 7
+
+
+@step
+def read(z: Any, start: int, rows: int, unit: Any, x: Any, best: Any, shape: Any) -> int:
+    """Fill a tile; `shape` gets ties, live classes and the sum of x. Returns a bad row or -1."""
+    k = z.shape[1]
+    for b in range(rows):
+        for j in range(k):
+            x[j, b] = z[start + b, j]
+    top = np.empty(ROWS, np.float32)
+    bad = np.zeros(ROWS, np.float32)
+    for b in range(ROWS):
+        top[b] = MASKED
+        best[b] = ZERO
+    for j in range(k):
+        index = f32(j)
+        for b in range(ROWS):
+            v = x[j, b]
+            above = v > top[b]
+            top[b] = v if above else top[b]
+            best[b] = index if above else best[b]
+            bad[b] += ZERO if v <= LARGEST else ONE
+    for b in range(rows):
+        if bad[b] > ZERO or top[b] == MASKED:
+            return b
+    shape[:] = ZERO
+    for j in range(k):
+        for b in range(ROWS):
+            v = x[j, b]
+            d = max(v * unit - top[b] * unit, ABSENT)
+            live = v > MASKED
+            shape[0, b] += ONE if v == top[b] else ZERO
+            shape[1, b] += ONE if live else ZERO
+            shape[2, b] += d if live else ZERO
+            x[j, b] = d
+    return -1
+
+
+@step
+def normalise(x: Any, k: int, scale: Any, e: Any, total: Any) -> None:
+    """Set e = exp(x * scale) and `total` to its sum over the classes."""
+    total[:] = ZERO
+    for j in range(k):
+        for b in range(ROWS):
+            v = exp32(x[j, b] * scale)
+            e[j, b] = v
+            total[b] += v
+
+
+@step
+def members(x: Any, e: Any, total: Any, thresholds: Any, pairs: Any) -> None:
+    """Count, per row and threshold set, the classes with S >= threshold > 0; sum their x."""
+    for w in range(thresholds.shape[0]):
+        pairs[w] = ZERO
+        for j in range(thresholds.shape[1]):
+            threshold = thresholds[w, j]
+            for b in range(ROWS):
+                v = e[j, b]
+                inside = v >= threshold * total[b]
+                pairs[w, 0, b] += ONE if inside else ZERO
+                pairs[w, 1, b] += x[j, b] if inside else ZERO
+
+
+@step
+def _fresh(x: Any, k: int, scale: Any, e: Any, r: Any) -> None:
+    r[:] = ZERO
+    for j in range(k):
+        for b in range(ROWS):
+            d = x[j, b]
+            v = exp32(d * scale)
+            e[j, b] = v
+            t = v * d
+            r[0, b] += v
+            r[1, b] += t
+            r[2, b] += t * d
+
+
+@step
+def _two_squarings(x: Any, k: int, e: Any, r: Any, s: Any) -> None:
+    # Two classes and two nodes at a time: the running sums are moved a quarter as often.
+    r[:] = ZERO
+    s[:] = ZERO
+    for j in range(0, k, 2):
+        for b in range(ROWS):
+            d, d2 = x[j, b], x[j + 1, b]
+            v, v2 = e[j, b], e[j + 1, b]
+            v, v2 = v * v, v2 * v2
+            t, t2 = v * d, v2 * d2
+            r[0, b] += v + v2
+            r[1, b] += t + t2
+            r[2, b] += t * d + t2 * d2
+            v, v2 = v * v, v2 * v2
+            t, t2 = v * d, v2 * d2
+            s[0, b] += v + v2
+            s[1, b] += t + t2
+            s[2, b] += t * d + t2 * d2
+            e[j, b], e[j + 1, b] = v, v2
+
+
+@step
+def moments(x: Any, scales: Any, lengths: Any, e: Any, out: Any) -> None:
+    """Sum exp, x exp and x² exp over the classes other than the best, at every node of each chain.
+
+    Node m of chain r has the scale `scales[r] * 2**m` and stands at `out[m * chains + r]`; the
+    last node of a chain may be followed by one that nobody reads.
+    """
+    chains = scales.shape[0]
+    k = x.shape[0]
+    for r in range(chains):
+        m = 0
+        while m < lengths[r]:
+            if m % CHAIN == 0:
+                _fresh(x, k, f32(scales[r] * 2.0**m), e, out[m * chains + r])
+                m += 1
+            else:
+                _two_squarings(x, k, e, out[m * chains + r], out[(m + 1) * chains + r])
+                m += 2

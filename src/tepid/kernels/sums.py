@@ -1,0 +1,361 @@
+"""The sums themselves: what one block of rows adds to a summary.
+
+Each function adds into arrays that the caller owns and returns the first row it cannot use, or -1.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from tepid.kernels import narrow, wide
+from tepid.kernels.elementary import exp32, exp64, f32, log1p32, step
+from tepid.kernels.narrow import ABSENT, ONE, ROWS, ZERO
+from tepid.kernels.wide import GONE
+
+# Up to here rows side by side are faster, beyond it classes side by side.
+FEW_CLASSES = 96
+
+
+@step
+def _tail_tile(
+    z: Any, start: int, rows: int, u: Any, x: Any, e: Any, scratch: Any, out: Any
+) -> int:
+    best, shape, total = scratch[0], scratch[1:4], scratch[4]
+    bad = narrow.read(z, start, rows, ONE, x, best, shape)
+    if bad >= 0:
+        return bad
+    k = z.shape[1]
+    narrow.normalise(x, k, ONE, e, total)
+    for b in range(ROWS):
+        total[b] = ONE / total[b]
+    for b in range(rows):
+        j = int(best[b])
+        e[j, b] = ZERO
+        out[0, j] += u[b]
+        out[3, j] += u[b] * total[b]
+    for j in range(k):
+        first, second = 0.0, 0.0
+        for b in range(ROWS):
+            s = np.float64(e[j, b] * total[b])
+            first += u[b] * s
+            second += u[b] * s * s
+        out[1, j] += first
+        out[2, j] += second
+    return -1
+
+
+@step
+def _add_squares(e: Any, inverse: Any, u: float, first: Any, second: Any) -> None:
+    for j in range(first.shape[0]):
+        s = np.float64(e[j] * inverse)
+        first[j] += u * s
+        second[j] += u * s * s
+
+
+@step
+def _tail_row(z: Any, u: float, e: Any, out: Any) -> bool:
+    top, best = wide.peak(z)
+    if best < 0:
+        return False
+    total = ZERO
+    for j in range(z.shape[0]):
+        v = exp32(z[j] - top)
+        e[j] = v
+        total += v
+    inverse = ONE / total
+    e[best] = ZERO
+    out[0, best] += u
+    out[3, best] += u * inverse
+    _add_squares(e, inverse, u, out[1], out[2])
+    return True
+
+
+@njit(nogil=True, cache=True)
+def tail_sums(z: Any, weight: Any, out: Any) -> int:
+    """Add, per class: predicted weight; S and S² where not predicted; S where predicted."""
+    n, k = z.shape
+    if k > FEW_CLASSES:
+        row = np.zeros(k, np.float32)
+        for i in range(n):
+            if not _tail_row(z[i], weight[i], row, out):
+                return i
+        return -1
+    u = np.zeros(ROWS)
+    x, e = np.zeros((k, ROWS), np.float32), np.zeros((k, ROWS), np.float32)
+    scratch = np.zeros((5, ROWS), np.float32)
+    for start in range(0, n, ROWS):
+        rows = min(ROWS, n - start)
+        for b in range(ROWS):
+            u[b] = weight[start + b] if b < rows else 0.0
+        bad = _tail_tile(z, start, rows, u, x, e, scratch, out)
+        if bad >= 0:
+            return start + bad
+    return -1
+
+
+@step
+def _shares(r0: Any, share: Any, log: Any) -> None:
+    for b in range(ROWS):
+        r = r0[b]
+        r = r if r >= GONE else ZERO
+        share[b] = ONE / (ONE + r)
+        log[b] = log1p32(r)
+
+
+@step
+def _means(r0: Any, r1: Any, share: Any) -> None:
+    for b in range(ROWS):
+        r1[b] = r1[b] * share[b] if r0[b] >= GONE else ZERO
+
+
+@step
+def _variances(r0: Any, r2: Any, mean: Any, share: Any) -> None:
+    for b in range(ROWS):
+        r2[b] = max(r2[b] * share[b] - mean[b] * mean[b], ZERO) if r0[b] >= GONE else ZERO
+
+
+@step
+def _add_confidence(r0: Any, mean: Any, variance: Any, share: Any, u: Any, out: Any) -> None:
+    doubt, slope, bend, square = 0.0, 0.0, 0.0, 0.0
+    for b in range(ROWS):
+        p = np.float64(share[b])
+        m = np.float64(mean[b])
+        d = p * (r0[b] if r0[b] >= GONE else ZERO)
+        doubt += u[b] * d
+        slope -= u[b] * p * m
+        bend += u[b] * p * (m * m - variance[b])
+        square += u[b] * d * d
+    out[0] += doubt
+    out[1] += slope
+    out[2] += bend
+    out[3] += square
+
+
+@step
+def _add_pairs(log: Any, mean: Any, variance: Any, count: Any, pull: Any, out: Any) -> None:
+    loss, slope, bend, square, cross = 0.0, 0.0, 0.0, 0.0, 0.0
+    for b in range(ROWS):
+        a = count[b]
+        g = a * mean[b]
+        loss += a * log[b]
+        slope += g
+        bend += a * variance[b]
+        square += g * g
+        cross += g * pull[b]
+    out[0] += loss
+    out[1] += slope
+    out[2] += bend
+    out[3] += square
+    out[4] += cross
+
+
+@njit(nogil=True, cache=True)
+def bin_of(p: float, bins: int) -> int:
+    """The bin of (0, 1/bins], (1/bins, 2/bins], … that holds p; 0 belongs to the first."""
+    b = min(max(int(np.ceil(p * bins)) - 1, 0), bins - 1)
+    if b > 0 and p <= b / bins:
+        return b - 1
+    if b < bins - 1 and p > (b + 1) / bins:
+        return b + 1
+    return b
+
+
+@step
+def _add_bins(share: Any, u: Any, correct: Any, rows: int, out: Any) -> None:
+    bins = out.shape[1]
+    for b in range(rows):
+        p = np.float64(share[b])
+        i = bin_of(p, bins)
+        out[0, i] += u[b]
+        out[1, i] += u[b] * p
+        out[2, i] += u[b] * correct[b]
+
+
+@step
+def _add_totals(
+    u: Any, shape: Any, single: Any, pairs: Any, rows: int, totals: Any, per: Any
+) -> None:
+    """Add what does not depend on the node, and turn float32 pairs into weighted float64 ones."""
+    for b in range(rows):
+        mean = shape[2, b] / np.float64(shape[1, b])
+        totals[0] += 1.0
+        totals[1] += u[b]
+        totals[2] += u[b] / shape[1, b]
+        totals[3] += u[b] / shape[0, b]
+        totals[4] += u[b] * mean
+        for w in range(single.shape[0]):
+            per[w, 3] += u[b] * single[w, 0, b] * mean
+    for w in range(single.shape[0]):
+        for b in range(ROWS):
+            a, c = u[b] * single[w, 0, b], u[b] * single[w, 1, b]
+            pairs[w, 0, b], pairs[w, 1, b] = a, c
+            per[w, 0] += a
+            per[w, 1] += c
+            per[w, 2] += c * c
+
+
+@step
+def _narrow_tile(
+    z: Any, start: int, rows: int, unit: Any, thresholds: Any, labels: Any, scales: Any,
+    lengths: Any, x: Any, e: Any, best: Any, shape: Any, single: Any, moments: Any,
+) -> int:  # fmt: skip
+    bad = narrow.read(z, start, rows, unit, x, best, shape)
+    if bad >= 0:
+        return bad
+    if thresholds.shape[0]:
+        total = np.empty(ROWS, np.float32)
+        narrow.normalise(x, z.shape[1], ONE / unit, e, total)
+        narrow.members(x, e, total, thresholds, single)
+    if labels.shape[0]:
+        for b in range(rows):
+            single[-1, 0, b] = ONE
+            single[-1, 1, b] = x[labels[start + b], b]
+    for b in range(rows):
+        x[int(best[b]), b] = ABSENT
+    narrow.moments(x, scales, lengths, e, moments)
+    return -1
+
+
+@step
+def _wide_tile(
+    z: Any, start: int, rows: int, unit: Any, thresholds: Any, labels: Any, scales: Any,
+    lengths: Any, x: Any, e: Any, best: Any, shape: Any, single: Any, moments: Any,
+) -> int:  # fmt: skip
+    for b in range(rows):
+        row = z[start + b]
+        top, first = wide.peak(row)
+        if first < 0:
+            return b
+        best[b] = f32(first)
+        wide.read(row, top, unit, x[0], b, shape)
+        if thresholds.shape[0]:
+            total = wide.normalise(x[0], ONE / unit, e[0])
+            wide.members(x[0], e[0], total, thresholds, b, single)
+        if labels.shape[0]:
+            single[-1, 0, b] = ONE
+            single[-1, 1, b] = x[0, labels[start + b]]
+        x[0, first] = ABSENT
+        wide.moments(x[0], x[1], scales, lengths, e[0], b, moments)
+    return -1
+
+
+@njit(nogil=True, cache=True)
+def curve_sums(
+    z: Any, weight: Any, thresholds: Any, labels: Any, unit: Any, scales: Any, lengths: Any,
+    totals: Any, per: Any, curves: Any, confidence: Any, histogram: Any,
+) -> int:  # fmt: skip
+    """Add a block to the sums of a curve, in units of `x = unit * (z - max z)`.
+
+    totals: rows, weight, weight/classes, weight/ties, weight·mean x. per[w]: pairs, Σc, Σc²,
+    pairs·mean x, where c sums x over a row's pairs. curves[q, w]: Σ a log s, a E[x], a Var[x],
+    (a E[x])², a E[x] c. confidence[q]: doubt, slope, curvature, doubt². histogram[q, :, bin]:
+    weight, confidence, correct.
+    """
+    n, k = z.shape
+    few = k <= FEW_CLASSES
+    width = k + k % 2 if few else (k + 31) // 32 * 32
+    x = np.full((width, ROWS) if few else (2, width), ABSENT)
+    e = np.zeros((width, ROWS) if few else (1, width), np.float32)
+    nodes, kinds = histogram.shape[0], per.shape[0]
+    best = np.zeros(ROWS, np.float32)
+    shape = np.ones((3, ROWS), np.float32)
+    single = np.zeros((kinds, 2, ROWS), np.float32)
+    pairs = np.zeros((kinds, 2, ROWS))
+    share, log = np.zeros(ROWS, np.float32), np.zeros(ROWS, np.float32)
+    moments = np.zeros((nodes + 2 * scales.shape[0], 3, ROWS), np.float32)
+    u, correct = np.zeros(ROWS), np.zeros(ROWS)
+    for start in range(0, n, ROWS):
+        rows = min(ROWS, n - start)
+        if few:
+            bad = _narrow_tile(
+                z, start, rows, unit, thresholds, labels, scales, lengths, x, e, best, shape,
+                single, moments,
+            )  # fmt: skip
+        else:
+            bad = _wide_tile(
+                z, start, rows, unit, thresholds, labels, scales, lengths, x, e, best, shape,
+                single, moments,
+            )  # fmt: skip
+        if bad >= 0:
+            return start + bad
+        for b in range(ROWS):
+            u[b] = weight[start + b] if b < rows else 0.0
+        if labels.shape[0]:
+            for b in range(rows):
+                correct[b] = 1.0 if best[b] == labels[start + b] else 0.0
+        _add_totals(u, shape, single, pairs, rows, totals, per)
+        for q in range(nodes):
+            r0, mean, variance = moments[q, 0], moments[q, 1], moments[q, 2]
+            _shares(r0, share, log)
+            _means(r0, mean, share)
+            _variances(r0, variance, mean, share)
+            _add_confidence(r0, mean, variance, share, u, confidence[q])
+            for w in range(kinds):
+                _add_pairs(log, mean, variance, pairs[w, 0], pairs[w, 1], curves[q, w])
+            if histogram.shape[2]:
+                _add_bins(share, u, correct, rows, histogram[q])
+    return -1
+
+
+@step
+def _score_row(z: Any, label: int, beta: float, out: Any) -> bool:
+    """One row's confidence, correctness, NLL and Brier score, in float64."""
+    top, best = wide.peak(z)
+    if best < 0:
+        return False
+    total, squares = 0.0, 0.0
+    for j in range(z.shape[0]):
+        v = exp64((np.float64(z[j]) - top) * beta)
+        total += v
+        squares += v * v
+    gap = (np.float64(z[label]) - top) * beta
+    p = exp64(gap) / total
+    out[0] = 1.0 / total
+    out[1] = 1.0 if best == label else 0.0
+    out[2] = np.log(total) - gap
+    out[3] = squares / (total * total) - 2.0 * p + 1.0
+    return True
+
+
+@njit(nogil=True, cache=True)
+def score_sums(z: Any, weight: Any, labels: Any, beta: float, totals: Any, histogram: Any) -> int:
+    """Add a block: totals rows, weight, NLL, Brier; per bin weight, confidence, correct."""
+    row = np.zeros(4)
+    bins = histogram.shape[1]
+    for i in range(z.shape[0]):
+        if not _score_row(z[i], labels[i], beta, row):
+            return i
+        u = weight[i]
+        b = bin_of(row[0], bins)
+        totals[0] += 1.0
+        totals[1] += u
+        totals[2] += u * row[2]
+        totals[3] += u * row[3]
+        histogram[0, b] += u
+        histogram[1, b] += u * row[0]
+        histogram[2, b] += u * row[1]
+    return -1
+
+
+@step
+def _softmax_row(z: Any, top: Any, beta: float, e: Any, out: Any) -> None:
+    total = 0.0
+    for j in range(z.shape[0]):
+        v = exp64((np.float64(z[j]) - top) * beta)
+        e[j] = v
+        total += v
+    for j in range(z.shape[0]):
+        out[j] = e[j] / total
+
+
+@njit(nogil=True, cache=True)
+def softmax(z: Any, beta: float, out: Any) -> int:
+    """Write the softmax of beta * z, computed in float64: the order of a row's logits stays."""
+    e = np.empty(z.shape[1])
+    for i in range(z.shape[0]):
+        top, best = wide.peak(z[i])
+        if best < 0:
+            return i
+        _softmax_row(z[i], top, beta, e, out[i])
+    return -1

@@ -1,0 +1,140 @@
+"""Many classes: one row at a time, its classes side by side in vector lanes.
+
+The same steps as `narrow`, written into lane `b` of the same tile.
+"""
+
+from typing import Any
+
+from tepid.kernels.elementary import exp32, f32, step
+from tepid.kernels.narrow import ABSENT, CHAIN, LARGEST, MASKED, ONE, ZERO
+
+# A row is finished when all that is not its maximum has shrunk to this.
+GONE = f32(1e-18)
+_RUN = 64
+
+
+@step
+def peak(z: Any) -> Any:
+    """The maximum of a row and where it first stands; -1 for a row with NaN, +inf, or only -inf."""
+    k = z.shape[0]
+    top, first, bad = MASKED, 0, ZERO
+    for start in range(0, k, _RUN):
+        high = MASKED
+        for j in range(start, min(k, start + _RUN)):
+            v = z[j]
+            high = v if v > high else high
+            bad += ZERO if v <= LARGEST else ONE
+        if high > top:
+            top, first = high, start
+    if bad > ZERO or top == MASKED:
+        return top, -1
+    while z[first] != top:
+        first += 1
+    return top, first
+
+
+@step
+def read(z: Any, top: Any, unit: Any, x: Any, b: int, shape: Any) -> None:
+    """Fill x with the row's distances to its maximum; `shape[:, b]` as in `narrow.read`."""
+    ties, live, total = ZERO, ZERO, ZERO
+    base = top * unit
+    for j in range(z.shape[0]):
+        v = z[j]
+        d = max(v * unit - base, ABSENT)
+        x[j] = d
+        ties += ONE if v == top else ZERO
+        live += ONE if v > MASKED else ZERO
+        total += d if v > MASKED else ZERO
+    shape[0, b], shape[1, b], shape[2, b] = ties, live, total
+
+
+@step
+def normalise(x: Any, scale: Any, e: Any) -> Any:
+    """Set e = exp(x * scale) and return its sum."""
+    total = ZERO
+    for j in range(x.shape[0]):
+        v = exp32(x[j] * scale)
+        e[j] = v
+        total += v
+    return total
+
+
+@step
+def _count(x: Any, e: Any, total: Any, thresholds: Any) -> Any:
+    count, pull = ZERO, ZERO
+    for j in range(thresholds.shape[0]):
+        v = e[j]
+        inside = v >= thresholds[j] * total
+        count += ONE if inside else ZERO
+        pull += x[j] if inside else ZERO
+    return count, pull
+
+
+@step
+def members(x: Any, e: Any, total: Any, thresholds: Any, b: int, pairs: Any) -> None:
+    """As `narrow.members`, for one row."""
+    for w in range(thresholds.shape[0]):
+        pairs[w, 0, b], pairs[w, 1, b] = _count(x, e, total, thresholds[w])
+
+
+@step
+def _fresh(x: Any, squares: Any, scale: Any, e: Any) -> Any:
+    r0, r1, r2 = ZERO, ZERO, ZERO
+    for j in range(x.shape[0]):
+        v = exp32(x[j] * scale)
+        e[j] = v
+        r0 += v
+        r1 += v * x[j]
+        r2 += v * squares[j]
+    return r0, r1, r2
+
+
+@step
+def _two_squarings(x: Any, squares: Any, e: Any) -> Any:
+    r0, r1, r2, s0, s1, s2 = ZERO, ZERO, ZERO, ZERO, ZERO, ZERO
+    for j in range(x.shape[0]):
+        d, d2, v = x[j], squares[j], e[j]
+        v = v * v
+        r0 += v
+        r1 += v * d
+        r2 += v * d2
+        v = v * v
+        s0 += v
+        s1 += v * d
+        s2 += v * d2
+        e[j] = v
+    return r0, r1, r2, s0, s1, s2
+
+
+@step
+def moments(x: Any, squares: Any, scales: Any, lengths: Any, e: Any, b: int, out: Any) -> None:
+    """As `narrow.moments`, for one row; `squares` is scratch."""
+    for j in range(x.shape[0]):
+        squares[j] = x[j] * x[j]
+    chains = scales.shape[0]
+    for r in range(chains):
+        m = 0
+        left = ONE
+        while m < lengths[r] and left > GONE:
+            q = m * chains + r
+            if m % CHAIN == 0:
+                out[q, 0, b], out[q, 1, b], out[q, 2, b] = _fresh(
+                    x, squares, f32(scales[r] * 2.0**m), e
+                )
+                left = out[q, 0, b]
+                m += 1
+            else:
+                (
+                    out[q, 0, b],
+                    out[q, 1, b],
+                    out[q, 2, b],
+                    out[q + chains, 0, b],
+                    out[q + chains, 1, b],
+                    out[q + chains, 2, b],
+                ) = _two_squarings(x, squares, e)
+                left = out[q + chains, 0, b]
+                m += 2
+        while m < lengths[r]:
+            q = m * chains + r
+            out[q, 0, b], out[q, 1, b], out[q, 2, b] = ZERO, ZERO, ZERO
+            m += 1

@@ -1,0 +1,76 @@
+"""One number, the model's accuracy: the temperature at which the mean confidence equals it."""
+
+import math
+from functools import partial
+from typing import Any
+
+from tepid.arrays import InputError
+from tepid.curve import Curve
+from tepid.engines import Threads
+from tepid.methods import verdict
+from tepid.methods.search import Question, search
+from tepid.optimum import confidence_step, matching_confidence
+from tepid.sources import open_source
+from tepid.temperature import Temperature
+
+
+def from_accuracy(
+    logits: Any,
+    accuracy: float | tuple[float, float],
+    *,
+    sample_weight: Any = None,
+    class_axis: int | None = None,
+    engine: Threads | None = None,
+) -> Temperature:
+    r"""The temperature at which the mean confidence on unlabelled logits equals a known accuracy.
+
+    Solves $\frac1n \sum_i \max_k \mathrm{softmax}(z_i/T)_k = a$; confidence falls strictly in T, so
+    there is one. It makes $|conf - acc|$, a lower bound of the ECE, zero, but it is not the T of
+    least NLL unless temperature scaling is right for the model. The interval is that of the
+    matching temperature: from the spread of the confidences, 95 %, or, for a range `(low, high)` of
+    accuracies, the temperatures of its ends.
+
+    >>> import numpy as np
+    >>> logits = 4 * np.random.default_rng(0).normal(size=(5000, 10))
+    >>> t = from_accuracy(logits, 0.6)
+    >>> float(t(logits).max(axis=1).mean())
+    0.6
+    """
+    low, high = accuracy if isinstance(accuracy, (tuple, list)) else (accuracy, accuracy)
+    for end in (low, high):
+        if not 0 < end <= 1:
+            raise InputError(f"accuracy must be in (0, 1], got {end}")
+    if low > high:
+        raise InputError(f"accuracy must be a range from low to high, got {low} to {high}")
+    middle = (low + high) / 2
+    source = open_source(logits, sample_weight=sample_weight, class_axis=class_axis)
+    question = Question(
+        read=partial(matching_confidence, accuracy=middle),
+        step=partial(confidence_step, accuracy=middle),
+        others=tuple(partial(matching_confidence, accuracy=a) for a in (high, low) if low < high),
+    )
+    answer = search(source, engine or Threads(), question)
+    interval = None
+    if low < high:
+        interval = (answer.others[0], answer.others[1])
+    elif answer.point is not None:
+        interval = _interval(answer.temperature, answer.point)
+    return Temperature(
+        answer.temperature,
+        "accuracy",
+        samples=round(answer.curve.rows),
+        classes=answer.curve.classes,
+        implied_accuracy=answer.confidence_of(answer.temperature),
+        status=answer.status,
+        interval=interval,
+        precision=answer.precision,
+        warnings=verdict.about_bounds(answer) + verdict.about_rows(answer.curve),
+    )
+
+
+def _interval(temperature: float, point: Curve) -> tuple[float, float]:
+    mean = point.confidence[0] / point.weight
+    variance = max(point.confidence_square[0] / point.weight - mean**2, 0.0)
+    slope = point.lattice.nodes[0] * point.confidence_slope[0] / point.weight
+    error = math.sqrt(variance / point.rows) / slope
+    return temperature * math.exp(-1.96 * error), temperature * math.exp(1.96 * error)

@@ -1,0 +1,139 @@
+"""The search that all methods share: a window of the curve, perhaps a wider one, then exactly."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tepid.arrays import Float64
+from tepid.curve import Curve
+from tepid.engines import Threads
+from tepid.lattice import Lattice
+from tepid.optimum import INTERPOLATION, Reading, confidence_at
+from tepid.sources import Block, Source
+from tepid.temperature import Status
+
+# Where the data can be read again six octaves are enough to begin with.
+_FIRST = (-3, 3)
+# How far from the scale of the logits, in octaves, a temperature is looked for.
+_REACH = 8
+# A Newton step this small leaves an error below 1e-7.
+_LAST_STEP = 3e-4
+
+
+@dataclass(frozen=True)
+class Question:
+    """Which curve to sum, where on it the answer lies, and how to step to it from near by.
+
+    `others` are read off the same curve, to its precision.
+    """
+
+    read: Callable[[Curve], Reading]
+    step: Callable[[Curve], float]
+    others: tuple[Callable[[Curve], Reading], ...] = ()
+    thresholds: Float64 | None = None
+    exact_thresholds: Float64 | None = None
+    labelled: bool = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The temperature found, with the curve it was found on and the exact sums at it."""
+
+    temperature: float
+    status: Status
+    curve: Curve
+    point: Curve | None
+    others: tuple[float, ...]
+    reading: Reading
+
+    def confidence_of(self, temperature: float) -> float:
+        """The mean confidence at the temperature found, or at one near it."""
+        if self.reading.where == "beyond-zero":
+            return float(self.curve.sharpest / self.curve.weight)
+        if self.reading.where == "beyond-infinity":
+            return float(self.curve.softest / self.curve.weight)
+        if self.point is None:
+            return confidence_at(self.curve, temperature)
+        if abs(math.log(temperature / self.temperature)) > _LAST_STEP:
+            return confidence_at(self.curve, temperature)
+        move = 1.0 / temperature - self.point.lattice.nodes[0]
+        total = self.point.confidence[0] + move * self.point.confidence_slope[0]
+        return float(total / self.point.weight)
+
+    @property
+    def precision(self) -> float:
+        """A bound on the relative error of the temperature."""
+        return 1e-7 if self.point is not None else INTERPOLATION
+
+
+def search(source: Source, engine: Threads, question: Question) -> Answer:
+    """Answer a question in two or three passes, or in one if the data cannot be read again."""
+    lattice = Lattice.window(*_FIRST) if source.repeatable else Lattice.window()
+    curve = engine.total(_curve(question, lattice, exact=False), source, "summing")
+    readings = _readings(question, curve)
+    if source.repeatable and any(r.where in ("below", "above") for r in readings):
+        wide = Lattice.window(*_octaves(curve))
+        curve = engine.total(_curve(question, wide, exact=False), source, "widening")
+        readings = _readings(question, curve)
+    first, *others = (_bounded(r, curve, repeatable=source.repeatable) for r in readings)
+    if readings[0].where != "inside" or not source.repeatable:
+        status = _status(readings[0])
+        return Answer(first, status, curve, None, tuple(others), readings[0])
+    temperature, point = _finished(source, engine, question, first)
+    return Answer(temperature, "ok", curve, point, tuple(others), readings[0])
+
+
+def _readings(question: Question, curve: Curve) -> list[Reading]:
+    return [read(curve) for read in (question.read, *question.others)]
+
+
+def _curve(question: Question, lattice: Lattice, *, exact: bool) -> Callable[[Block], Curve]:
+    thresholds = question.exact_thresholds if exact else question.thresholds
+
+    def of(block: Block) -> Curve:
+        return Curve.of(
+            block.logits,
+            lattice=lattice,
+            thresholds=thresholds,
+            labels=block.labels if question.labelled else None,
+            sample_weight=block.weight,
+            bins=0,
+        )
+
+    return of
+
+
+def _octaves(curve: Curve) -> tuple[int, int]:
+    """The range searched: ten octaves around T = 1 and, wherever it is, the scale of the logits."""
+    scale = -math.log2(-curve.spread / curve.weight) if curve.spread else 0.0
+    return min(-5, math.floor(scale) - _REACH), max(5, math.ceil(scale) + _REACH)
+
+
+def _bounded(reading: Reading, curve: Curve, *, repeatable: bool) -> float:
+    low, high = _octaves(curve)
+    if repeatable and reading.where == "beyond-zero":
+        return 2.0**-high
+    if repeatable and reading.where == "beyond-infinity":
+        return 2.0**-low
+    return reading.temperature
+
+
+def _status(reading: Reading) -> Status:
+    if reading.where == "inside":
+        return "ok"
+    return "not-identified" if reading.where == "nowhere" else "at-bound"
+
+
+def _finished(
+    source: Source, engine: Threads, question: Question, temperature: float
+) -> tuple[float, Curve]:
+    for _ in range(8):
+        lattice = Lattice.point(temperature)
+        point = engine.total(_curve(question, lattice, exact=True), source, "finishing")
+        step = float(np.clip(question.step(point), -0.3, 0.3))
+        temperature = math.exp(step) / lattice.nodes[0]
+        if abs(step) < _LAST_STEP:
+            break
+    return float(temperature), point

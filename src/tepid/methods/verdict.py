@@ -1,0 +1,56 @@
+"""What a result says of itself: sentences for the person who reads it."""
+
+from tepid.curve import Curve
+from tepid.methods.search import Answer
+from tepid.optimum import confidence_at
+
+CONFIDENT = 0.95
+ENOUGH_ROWS = 1000
+
+_BOUNDS = {
+    "inside": "",
+    "nowhere": "Every row's logits are equal, so that every temperature gives the same result.",
+    "beyond-zero": (
+        "No temperature is low enough: the evidence agrees with every prediction. "
+        "The value is the edge of the range."
+    ),
+    "beyond-infinity": (
+        "No temperature is high enough: the evidence is no better than chance. "
+        "The value is the edge of the range."
+    ),
+    "below": "The best temperature lies below the range that was summed; the value is its edge.",
+    "above": "The best temperature lies above the range that was summed; the value is its edge.",
+}
+
+
+def about_bounds(answer: Answer) -> tuple[str, ...]:
+    """Why no temperature inside the range was found."""
+    sentence = _BOUNDS[answer.reading.where]
+    return (sentence,) if sentence else ()
+
+
+def about_rows(curve: Curve) -> tuple[str, ...]:
+    """What the amount of data says."""
+    if curve.rows < curve.classes:
+        return (f"There are fewer rows ({curve.rows:.0f}) than classes ({curve.classes}).",)
+    return ()
+
+
+def about_uts(curve: Curve, *, debiased: bool, one_class: int | None) -> tuple[str, ...]:
+    """Where UTS was measured to fail."""
+    said = []
+    if curve.rows < ENOUGH_ROWS and not debiased:
+        said.append(
+            f"UTS is biased towards high temperatures below {ENOUGH_ROWS} rows and there are "
+            f"{curve.rows:.0f}; debias=True (--debias) removes most of it."
+        )
+    mean = confidence_at(curve, 1.0)
+    if mean < CONFIDENT:
+        said.append(
+            f"The mean confidence at T = 1 is {mean:.3f}, below {CONFIDENT}: there UTS was "
+            "measured to help and to harm about equally often. The model's accuracy, if it is "
+            "known, does better."
+        )
+    if one_class is not None:
+        said.append(f"Every row is predicted as class {one_class}, so other classes say little.")
+    return tuple(said)

@@ -1,0 +1,168 @@
+"""Temperature: the result, which turns logits into probabilities and says how far to trust it."""
+
+import dataclasses
+import importlib.metadata
+import json
+import math
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from tepid import arrays
+from tepid.arrays import InputError
+from tepid.kernels import sums
+
+FORMAT = 1
+Status = Literal["ok", "at-bound", "not-identified"]
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """A temperature T > 0 with what is needed to distrust it; call it on logits.
+
+    T divides: above 1 it softens. `implied_accuracy` is the mean confidence at T on the rows it was
+    fitted to: if the model's accuracy there is another number, T is wrong by at least that much in
+    ECE. `precision` bounds the relative error of `value` against the exact optimum.
+
+    >>> Temperature(2.0, "labels", samples=10, classes=2, implied_accuracy=0.8)([[0.0, 4.0]])
+    array([[0.119, 0.881]])
+    """
+
+    value: float
+    method: str
+    _: dataclasses.KW_ONLY
+    samples: int
+    classes: int
+    implied_accuracy: float
+    status: Status = "ok"
+    interval: tuple[float, float] | None = None
+    sensitivity: tuple[float, float] | None = None
+    precision: float = 1e-7
+    warnings: tuple[str, ...] = ()
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __call__(self, logits: Any, *, class_axis: int | None = None) -> Any:
+        """Probabilities, softmax(logits / T), in the shape and memory order of the logits.
+
+        float64 gives float64, everything else float32; torch tensors give tensors on their device;
+        binary logits (n,) or (n, 1) give (n, 2). The order of a row's logits is kept.
+        """
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(logits, torch.Tensor):
+            return self._tensor(torch, logits, class_axis)
+        z = arrays.class_last(arrays.as_array(logits), class_axis)
+        k = 2 if z.ndim == 1 or z.shape[-1] == 1 else z.shape[-1]
+        self._check(k)
+        lead = z.shape[:1] if z.ndim == 1 else z.shape[:-1]
+        dtype = np.float64 if z.dtype == np.float64 else np.float32
+        flat = z.reshape(-1, 1) if z.ndim == 1 else z.reshape(-1, z.shape[-1])
+        out = np.empty((math.prod(lead), k), dtype)
+        rows = max(1, _BLOCK // k)
+        for start in range(0, len(out), rows):
+            self._write(flat[start : start + rows], out[start : start + rows], start)
+        shaped = out.reshape(*lead, k)
+        return shaped if class_axis is None else np.moveaxis(shaped, -1, class_axis)
+
+    def _write(self, z: Any, out: Any, start: int) -> None:
+        block = arrays.block(z) if out.dtype == np.float32 else arrays.centred(arrays.matrix(z))
+        bad = sums.softmax(block, 1.0 / self.value, out)
+        if bad >= 0:
+            raise arrays.unusable(z, bad).moved(start)
+
+    def _tensor(self, torch: Any, logits: Any, class_axis: int | None) -> Any:
+        if logits.device.type == "cpu":
+            return torch.from_numpy(self(arrays.as_array(logits), class_axis=class_axis))
+        arrays.class_last(logits, class_axis)
+        self._check(logits.shape[-1 if class_axis is None else class_axis])
+        dtype = logits.dtype if logits.dtype == torch.float64 else torch.float32
+        axis = -1 if class_axis is None else class_axis
+        return torch.softmax(logits / self.value, dim=axis, dtype=dtype)
+
+    def _check(self, classes: int) -> None:
+        if classes != self.classes:
+            raise InputError(
+                f"logits must have the {self.classes} classes of the calibration, got {classes}"
+            )
+
+    def as_dict(self) -> dict[str, Any]:
+        """What is saved, as plain JSON values."""
+        fields = dataclasses.asdict(self)
+        head = {"format": FORMAT, "tepid": importlib.metadata.version("tepid")}
+        return head | {"temperature": fields.pop("value")} | fields
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write as JSON to a temporary file, then rename: a crash leaves the old file whole."""
+        target = Path(path)
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        try:
+            temporary.write_text(json.dumps(self.as_dict(), indent=2) + "\n", encoding="utf-8")
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def load(path: str | os.PathLike[str]) -> Temperature:
+    """The temperature that `Temperature.save` wrote; every field is checked."""
+    try:
+        stored = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (ValueError, UnicodeDecodeError):
+        raise InputError(f"{path} must be a calibration saved by tepid, got no JSON") from None
+    if not isinstance(stored, dict) or stored.get("format") != FORMAT:
+        number = stored.get("format") if isinstance(stored, dict) else None
+        raise InputError(f"{path} must have calibration format {FORMAT}, got {number}")
+    for name, (check, must) in _SCHEMA.items():
+        if name not in stored or not check(stored[name]):
+            raise InputError(f"{path} must have a {name} that {must}, got {stored.get(name)!r}")
+    return Temperature(
+        float(stored["temperature"]),
+        stored["method"],
+        samples=stored["samples"],
+        classes=stored["classes"],
+        implied_accuracy=float(stored["implied_accuracy"]),
+        status=stored["status"],
+        interval=_pair(stored["interval"]),
+        sensitivity=_pair(stored["sensitivity"]),
+        precision=float(stored["precision"]),
+        warnings=tuple(stored["warnings"]),
+    )
+
+
+def _pair(value: list[float] | None) -> tuple[float, float] | None:
+    return None if value is None else (float(value[0]), float(value[1]))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_positive(value: Any) -> bool:
+    return _is_number(value) and value > 0
+
+
+def _is_pair(value: Any) -> bool:
+    pair = isinstance(value, list) and len(value) == 2 and all(_is_positive(v) for v in value)
+    return value is None or pair
+
+
+_SCHEMA = {
+    "temperature": (_is_positive, "is a number above zero"),
+    "method": (lambda v: isinstance(v, str), "is a string"),
+    "samples": (lambda v: isinstance(v, int) and v >= 0, "is a count"),
+    "classes": (lambda v: isinstance(v, int) and v >= 2, "is a number of classes"),
+    "implied_accuracy": (lambda v: _is_number(v) and 0 <= v <= 1, "is in [0, 1]"),
+    "status": (lambda v: v in get_args(Status), "is a known status"),
+    "interval": (_is_pair, "is null or a pair of temperatures"),
+    "sensitivity": (_is_pair, "is null or a pair of temperatures"),
+    "precision": (_is_positive, "is a number above zero"),
+    "warnings": (
+        lambda v: isinstance(v, list) and all(isinstance(w, str) for w in v),
+        "is a list of sentences",
+    ),
+}

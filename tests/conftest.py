@@ -1,0 +1,53 @@
+"""Seeds and small data; no logic."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+import tepid
+
+SHARED = Path(__file__).parents[2] / "shared" / "logits"
+
+# The first example of a shape compiles a kernel; examples are drawn from a fixed seed.
+settings.register_profile(
+    "tepid",
+    deadline=None,
+    derandomize=True,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("tepid")
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20191)
+
+
+@pytest.fixture(scope="session")
+def fashion():
+    """Real logits with labels: the embedded demo data."""
+    data = tepid.demo.fashion()
+    return data["logits"].astype(np.float32), data["labels"].astype(np.int64)
+
+
+@pytest.fixture(scope="session")
+def network():
+    """Logits of a made-up network whose right temperature is 2: (logits, labels)."""
+    rng = np.random.default_rng(7)
+    posterior = 3 * rng.normal(size=(4000, 12))
+    labels = (posterior + rng.gumbel(size=posterior.shape)).argmax(axis=1)
+    return (2 * posterior).astype(np.float32), labels
+
+
+@pytest.fixture(scope="session")
+def shared():
+    """The folder of real logit sets, which is not part of the repository."""
+    if not SHARED.is_dir():
+        pytest.skip("the folder ../shared/logits of real logits is not beside this checkout")
+    return SHARED
+
+
+collect_ignore = ["typing_api.py"]  # checked by mypy, never run

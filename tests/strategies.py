@@ -1,0 +1,38 @@
+"""Logits and the ways to cut them, for hypothesis."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+SHAPES = [
+    (0, 3),
+    (1, 2),
+    (5, 2),
+    (63, 3),
+    (64, 10),
+    (65, 10),
+    (130, 7),
+    (40, 96),
+    (33, 97),
+    (9, 200),
+]
+
+
+@st.composite
+def logits(draw, dtypes=(np.float16, np.float32, np.float64)):
+    """Ordinary, tied, constant, masked and extreme logits of several types."""
+    n, k = draw(st.sampled_from(SHAPES))
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    scale = draw(st.sampled_from([0.0, 0.01, 1.0, 5.0, 60.0]))
+    z = scale * rng.normal(size=(n, k))
+    if draw(st.booleans()):
+        z = np.round(z)  # many ties
+    if draw(st.booleans()) and n and k > 2:
+        z[rng.random((n, k)) < 0.1] = -np.inf
+        z[np.arange(n), rng.integers(0, k, n)] = 1.0
+    return z.astype(draw(st.sampled_from(dtypes)))
+
+
+@st.composite
+def cuts(draw, n):
+    """Where to cut n rows; equal neighbours make empty parts."""
+    return sorted(draw(st.lists(st.integers(0, n), max_size=5)))

@@ -1,0 +1,177 @@
+"""The kernels against plain array code, and their exp and log against NumPy's."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numba import njit
+
+import tepid
+from tepid.kernels import reference, sums
+from tepid.kernels.elementary import exp32, exp64, log1p32
+from tests import strategies
+
+
+@njit
+def _exp32(x):
+    return np.array([exp32(v) for v in x])
+
+
+@njit
+def _exp64(x):
+    return np.array([exp64(v) for v in x])
+
+
+@njit
+def _log1p32(x):
+    return np.array([log1p32(v) for v in x])
+
+
+def test_exp32_is_within_1e_7_down_to_its_floor():
+    x = np.linspace(-86.9, 0, 200_001).astype(np.float32)
+    assert np.abs(_exp32(x) / np.exp(x.astype(np.float64)) - 1).max() < 1e-7
+
+
+def test_exp64_is_within_3e_16_down_to_its_floor():
+    x = np.linspace(-707.0, 0, 200_001)
+    assert np.abs(_exp64(x) / np.exp(x.astype(np.longdouble)) - 1).max() < 3e-16
+
+
+@pytest.mark.parametrize("exp", [_exp32, _exp64])
+def test_exp_is_one_at_zero_and_never_above_and_zero_for_a_masked_class(exp):
+    dtype = np.float32 if exp is _exp32 else np.float64
+    x = np.array([0.0, -1e-9, -0.3, -np.inf, -1e30], dtype)
+    y = exp(x)
+    assert y[0] == 1
+    assert y.max() == 1
+    assert y[3] == y[4] == 0
+
+
+def test_log1p32_is_within_3e_7_even_where_one_plus_x_is_one():
+    x = np.geomspace(1e-30, 1e4, 200_001).astype(np.float32)
+    assert np.abs(_log1p32(x) / np.log1p(x.astype(np.float64)) - 1).max() < 3e-7
+    assert _log1p32(np.zeros(1, np.float32))[0] == 0
+
+
+def test_log1p32_crosses_every_power_of_two():
+    x = np.concatenate(
+        [2.0**e * np.array([1 - 1e-6, 1.0, 1.414, 1.4143]) - 1 for e in range(1, 14)]
+    )
+    x = x.astype(np.float32)
+    assert np.abs(_log1p32(x) - np.log1p(x.astype(np.float64))).max() < 1e-6
+
+
+def _weights(n):
+    return np.random.default_rng(n).random(n)
+
+
+@given(z=strategies.logits(dtypes=(np.float32,)))
+def test_tails_agree_with_the_reference(z):
+    u = _weights(len(z))
+    mine = tepid.Tails.of(z, sample_weight=u)
+    other = tepid.Tails(z.shape[1], *reference.tail_sums(z, u))
+    for name in ("predicted", "total", "squares", "confidence"):
+        np.testing.assert_allclose(getattr(mine, name), getattr(other, name), rtol=2e-6, atol=1e-30)
+
+
+@given(
+    z=strategies.logits(dtypes=(np.float32,)),
+    lattice=st.sampled_from(
+        [
+            tepid.Lattice.window(),
+            tepid.Lattice.window(-2, 9, per_octave=1),
+            tepid.Lattice.window(-3, 3, per_octave=4),
+            tepid.Lattice.point(1.37),
+            tepid.Lattice.point(40.0),
+        ]
+    ),
+)
+def test_curves_agree_with_the_reference(z, lattice):
+    u = _weights(len(z))
+    y = z.argmin(axis=1) if len(z) else np.zeros(0, np.int64)
+    y = np.where(np.isneginf(z[np.arange(len(z)), y]), z.argmax(axis=1), y)
+    theta = np.stack([tepid.Tails.of(z).thresholds(d) for d in (0.5, 1.0, 2.0)])
+    mine = tepid.Curve.of(z, lattice=lattice, thresholds=theta, labels=y, sample_weight=u)
+    other = _reference_curve(z, lattice, theta, y, u)
+    for name in ("rows", "weight", "softest", "sharpest", "pairs"):
+        np.testing.assert_allclose(getattr(mine, name), getattr(other, name), rtol=1e-6)
+    for name in _CURVES:
+        a, b = getattr(mine, name), getattr(other, name)
+        # The second derivative of confidence is a difference of nearly equal float32 moments.
+        tolerance = 1e-3 if name == "confidence_curvature" else 2e-5
+        limit = tolerance * np.abs(b).max(initial=1e-30)
+        np.testing.assert_allclose(a, b, atol=limit, err_msg=name)
+    np.testing.assert_allclose(mine.histogram.sum(axis=2), other.histogram.sum(axis=2), rtol=1e-5)
+
+
+_CURVES = (
+    "spread", "pull", "flat", "loss", "slope", "curvature", "square", "confidence",
+    "confidence_slope", "confidence_curvature", "confidence_square",
+)  # fmt: skip
+
+
+def _reference_curve(z, lattice, theta, y, u):
+    """`Curve.of` with the reference in the place of the kernel."""
+    kernel = sums.curve_sums
+    try:
+        sums.curve_sums = reference.curve_sums
+        return tepid.Curve.of(z, lattice=lattice, thresholds=theta, labels=y, sample_weight=u)
+    finally:
+        sums.curve_sums = kernel
+
+
+def test_the_histogram_of_a_node_counts_rows_by_right_closed_bins(network):
+    z, y = network
+    curve = tepid.Curve.of(z, labels=y, bins=10)
+    node = int(np.flatnonzero(curve.lattice.nodes == 1.0)[0])
+    there = tepid.Reliability.of_logits(z, y, bins=10)
+    for i, name in enumerate(("count", "confidence", "correct")):
+        np.testing.assert_allclose(curve.histogram[node, i], getattr(there, name), rtol=1e-6)
+
+
+def test_torch_tensors_sum_to_the_same(network):
+    torch = pytest.importorskip("torch")
+    z = network[0][:500]
+    u = _weights(500)
+    np.testing.assert_allclose(
+        reference.tail_sums(torch.from_numpy(z), u), reference.tail_sums(z, u), rtol=1e-12
+    )
+    theta = tepid.Tails.of(z).thresholds()
+    mine = tepid.Curve.of(z, thresholds=theta, labels=network[1][:500])
+    other = _reference_curve_of_tensor(torch.from_numpy(z), theta, network[1][:500])
+    np.testing.assert_allclose(mine.slope, other.slope, rtol=1e-5)
+    np.testing.assert_allclose(mine.confidence, other.confidence, rtol=1e-6)
+
+
+def _reference_curve_of_tensor(tensor, theta, y):
+    foreign = tepid.arrays.is_foreign
+    try:
+        tepid.arrays.is_foreign = lambda data: data is tensor
+        return tepid.Curve.of(tensor, thresholds=theta, labels=y)
+    finally:
+        tepid.arrays.is_foreign = foreign
+
+
+def test_the_reference_names_the_row_too():
+    torch = pytest.importorskip("torch")
+    z = torch.zeros((4, 3))
+    z[2, 1] = float("nan")
+    with pytest.raises(tepid.InputError, match=r"got nan for class 1 at row 2"):
+        reference.tail_sums(z, np.ones(4))
+
+
+@pytest.mark.parametrize("k", [3, 96, 97, 300])
+def test_a_row_does_not_feel_its_neighbours(k, rng):
+    z = (4 * rng.normal(size=(70, k))).astype(np.float32)
+    whole = tepid.Curve.of(z, labels=np.zeros(70, int))
+    rows = [tepid.Curve.of(z[i : i + 1], labels=[0]) for i in range(70)]
+    np.testing.assert_allclose(np.sum([r.slope for r in rows], axis=0), whole.slope, rtol=1e-13)
+
+
+@pytest.mark.parametrize("k", [5, 130])
+def test_bins_agree_with_a_search_among_the_edges(k):
+    p = np.concatenate([np.arange(101) / 100, np.arange(16) / 15, [1e-12, 0.999999, 1 - 1e-16]])
+    for bins in (1, 7, 10, 15, 100, k):
+        edges = np.arange(bins + 1) / bins
+        want = np.clip(np.searchsorted(edges, p, side="left") - 1, 0, bins - 1)
+        assert [sums.bin_of(v, bins) for v in p] == want.tolist()
