@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numba import njit
 
@@ -91,6 +91,7 @@ def test_curves_agree_with_the_reference(z, lattice):
     y = z.argmin(axis=1) if len(z) else np.zeros(0, np.int64)
     y = np.where(np.isneginf(z[np.arange(len(z)), y]), z.argmax(axis=1), y)
     theta = np.stack([tepid.Tails.of(z).thresholds(d) for d in (0.5, 1.0, 2.0)])
+    assume(not _on_the_edge(z, theta))
     mine = tepid.Curve.of(z, lattice=lattice, thresholds=theta, labels=y, sample_weight=u)
     other = _reference_curve(z, lattice, theta, y, u)
     for name in ("rows", "weight", "softest", "sharpest", "pairs"):
@@ -102,6 +103,15 @@ def test_curves_agree_with_the_reference(z, lattice):
         limit = tolerance * np.abs(b).max(initial=1e-30)
         np.testing.assert_allclose(a, b, atol=limit, err_msg=name)
     np.testing.assert_allclose(mine.histogram.sum(axis=2), other.histogram.sum(axis=2), rtol=1e-5)
+
+
+def _on_the_edge(z, theta):
+    """Whether float32 cannot tell on which side of its threshold some softmax lies."""
+    z = z.astype(np.float64)
+    e = np.exp(z - z.max(axis=1, keepdims=True, initial=-1e300))
+    s = e / e.sum(axis=1, keepdims=True)
+    limit = theta[:, None, :] * (1 - 2.0**-20)
+    return (np.abs(s - limit) < 5e-7 * limit).any()
 
 
 _CURVES = (

@@ -19,8 +19,8 @@ class Tails:
     r"""Sums of $S_k$ and $S_k^2$ over $U_k = \{i : \hat y_i \ne k\}$, paper eq. 7.
 
     Plain sums, so summaries of parts add to the summary of the whole, an empty part is the zero,
-    and a number times a summary counts its rows that often. A softmax value below `exp(-87)` is
-    zero.
+    and a number times a summary counts its rows that often. A softmax value below `exp(-87)` of
+    its row's largest is zero.
 
     >>> Tails.of([[2.0, 0.0], [0.0, 3.0]]) + Tails.of([[1.0, 0.0]]) == Tails.of(
     ...     [[2.0, 0.0], [0.0, 3.0], [1.0, 0.0]]

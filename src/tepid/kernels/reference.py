@@ -32,6 +32,12 @@ def _distances(xp: Any, z: Any) -> tuple[Any, Any, Any]:
     return z - largest[:, None], xp.argmax(z, axis=1), z > -float("inf")
 
 
+def _softmax(xp: Any, d: Any) -> Any:
+    # The kernels' float32 exponential ends here; one definition on every device.
+    e = xp.exp(d) * (d > -87.0)
+    return e / xp.sum(e, axis=1)[:, None]
+
+
 def tail_sums(z: Any, weight: Float64) -> Float64:
     """As `sums.tail_sums`, returned."""
     xp = namespace(z)
@@ -40,8 +46,7 @@ def tail_sums(z: Any, weight: Float64) -> Float64:
         return np.zeros((4, k))
     d, best, _ = _distances(xp, z)
     u = _like(xp, d, weight)[:, None]
-    e = xp.exp(d)
-    s = e / xp.sum(e, axis=1)[:, None]
+    s = _softmax(xp, d)
     hit = best[:, None] == xp.arange(k, **_device(d))[None, :]
     outside = xp.where(hit, 0.0 * s, s)
     rows = (u * hit, u * outside, u * outside**2, u * (s - outside))
@@ -76,8 +81,7 @@ def curve_sums(
 
 
 def _pairs(xp: Any, d: Any, x: Any, thresholds: Any, labels: Any) -> list[tuple[Any, Any]]:
-    e = xp.exp(d)
-    s = e / xp.sum(e, axis=1)[:, None]
+    s = _softmax(xp, d)
     pairs = []
     for theta in thresholds:
         inside = (s >= _like(xp, d, theta)[None, :]) & (s > 0)
