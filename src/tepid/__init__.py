@@ -4,7 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tepid import arrays, demo, engines, metrics, protocol, sources
+    from tepid import arrays, demo, engines, metrics, optimum, protocol, sources
     from tepid.arrays import InputError, logits_of
     from tepid.curve import Curve
     from tepid.engines import Threads
@@ -29,7 +29,7 @@ _HOMES = {
     "load": "temperature",
     "logits_of": "arrays",
 }
-_MODULES = ("arrays", "demo", "engines", "metrics", "protocol", "sources")
+_MODULES = ("arrays", "demo", "engines", "metrics", "optimum", "protocol", "sources")
 
 __all__ = [
     "Curve",
@@ -48,6 +48,7 @@ __all__ = [
     "load",
     "logits_of",
     "metrics",
+    "optimum",
     "protocol",
     "sources",
 ]

@@ -16,6 +16,10 @@ Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
 
 
+# Logits further apart than this are no logits; float32 ends a little above.
+_FAR = 1e38
+
+
 class InputError(ValueError):
     """Input that cannot be used; the message is one sentence for the person who gave it."""
 
@@ -110,12 +114,16 @@ def block(logits: Array) -> Float32:
 
 
 def centred(z: Array) -> Float64:
-    """The distances to each row's maximum; a finite logit stays within float32's range."""
+    """The distances to each row's maximum, which float32 can hold."""
     z = z.astype(np.float64)
     top = z.max(axis=1, keepdims=True) if len(z) else z
     with np.errstate(invalid="ignore", over="ignore"):  # inf - inf marks the row for the kernels
         distance: Float64 = z - top
-    np.maximum(distance, np.finfo(np.float32).min, out=distance, where=np.isfinite(z))
+        far = (distance < -_FAR) & np.isfinite(z)
+    if far.any():
+        row, column = divmod(int(far.argmax()), z.shape[1])
+        got = f"{z[row, column]:g} for class {column} below {top[row, 0]:g}"
+        raise RowError("logits", f"lie within {_FAR:g} of their row's maximum", got, row)
     return distance
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -119,7 +120,7 @@ class Curve:
             confidence_square=per_node, histogram=np.zeros((nodes, 3, bins)),
         )  # fmt: skip
 
-    @property
+    @cached_property
     def lattice(self) -> Lattice:
         """Where the curve is known."""
         return Lattice(tuple(self.starts.tolist()), tuple(self.lengths.tolist()))

@@ -1,6 +1,7 @@
 """The temperatures at which a curve is known."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -31,7 +32,7 @@ class Lattice:
         """One node."""
         return cls((_single(1.0 / temperature),), (1,))
 
-    @property
+    @cached_property
     def nodes(self) -> Float64:
         """Every node, rising."""
         octaves = 2.0 ** np.arange(max(self.lengths))[:, None]

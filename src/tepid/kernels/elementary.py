@@ -18,8 +18,17 @@ f32 = np.float32
 LANES = {"reassoc", "contract", "nsz", "arcp"}
 
 
-# A step inside a kernel: never called from Python, so no wrapper is compiled for it.
-step = njit(nogil=True, fastmath=LANES, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+# A step inside a kernel: never called from Python, so no wrapper is compiled for it. Division
+# follows IEEE: a branch for a zero divisor would keep a loop from becoming vector code.
+step = njit(
+    nogil=True,
+    fastmath=LANES,
+    error_model="numpy",
+    no_cpython_wrapper=True,
+    no_cfunc_wrapper=True,
+)
+# A whole kernel, called with the arrays of one block.
+kernel = njit(nogil=True, cache=True, error_model="numpy")
 
 _I32, _F32, _F64, _I64 = ir.IntType(32), ir.FloatType(), ir.DoubleType(), ir.IntType(64)
 
@@ -32,6 +41,18 @@ def _nearest32(typing: Any, x: Any) -> Any:
         return builder.call(builder.module.declare_intrinsic("llvm.rint", [_F32]), args)
 
     return types.float32(types.float32), build
+
+
+@intrinsic
+def maximum(typing: Any, a: Any, b: Any) -> Any:
+    """The larger of two floats, NaN if either is: a maximum that vectorises and loses no NaN."""
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        form = ir.FunctionType(args[0].type, [args[0].type, args[1].type])
+        name = builder.module.declare_intrinsic("llvm.maximum", [args[0].type], form)
+        return builder.call(name, args)
+
+    return a(a, b), build
 
 
 @intrinsic

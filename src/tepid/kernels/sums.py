@@ -6,10 +6,9 @@ Each function adds into arrays that the caller owns and returns the first row it
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from tepid.kernels import narrow, wide
-from tepid.kernels.elementary import exp32, exp64, f32, log1p32, step
+from tepid.kernels.elementary import exp32, exp64, f32, kernel, log1p32, step
 from tepid.kernels.narrow import ABSENT, ONE, ROWS, ZERO
 from tepid.kernels.wide import GONE
 
@@ -71,7 +70,7 @@ def _tail_row(z: Any, u: float, e: Any, out: Any) -> bool:
     return True
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def tail_sums(z: Any, weight: Any, out: Any) -> int:
     """Add, per class: predicted weight; S and S² where not predicted; S where predicted."""
     n, k = z.shape
@@ -150,7 +149,7 @@ def _add_pairs(log: Any, mean: Any, variance: Any, count: Any, pull: Any, out: A
     out[4] += cross
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def bin_of(p: float, bins: int) -> int:
     """The bin of (0, 1/bins], (1/bins, 2/bins], … that holds p; 0 belongs to the first."""
     b = min(max(int(np.ceil(p * bins)) - 1, 0), bins - 1)
@@ -173,26 +172,40 @@ def _add_bins(share: Any, u: Any, correct: Any, rows: int, out: Any) -> None:
 
 
 @step
+def _weighted(u: Any, mean: Any, count: Any, pull: Any, a: Any, c: Any, out: Any) -> None:
+    pairs, pulls, squares, flat = 0.0, 0.0, 0.0, 0.0
+    for b in range(ROWS):
+        a[b] = u[b] * count[b]
+        c[b] = u[b] * pull[b]
+        pairs += u[b] * count[b]
+        pulls += u[b] * pull[b]
+        squares += (u[b] * pull[b]) * (u[b] * pull[b])
+        flat += u[b] * count[b] * mean[b]
+    out[0] += pairs
+    out[1] += pulls
+    out[2] += squares
+    out[3] += flat
+
+
+@step
 def _add_totals(
-    u: Any, shape: Any, single: Any, pairs: Any, rows: int, totals: Any, per: Any
+    u: Any, shape: Any, mean: Any, single: Any, pairs: Any, rows: int, totals: Any, per: Any
 ) -> None:
     """Add what does not depend on the node, and turn float32 pairs into weighted float64 ones."""
-    for b in range(rows):
-        mean = shape[2, b] / np.float64(shape[1, b])
-        totals[0] += 1.0
-        totals[1] += u[b]
-        totals[2] += u[b] / shape[1, b]
-        totals[3] += u[b] / shape[0, b]
-        totals[4] += u[b] * mean
-        for w in range(single.shape[0]):
-            per[w, 3] += u[b] * single[w, 0, b] * mean
+    weight, soft, sharp, spread = 0.0, 0.0, 0.0, 0.0
+    for b in range(ROWS):
+        mean[b] = shape[2, b] / np.float64(shape[1, b])
+        weight += u[b]
+        soft += u[b] / shape[1, b]
+        sharp += u[b] / shape[0, b]
+        spread += u[b] * mean[b]
+    totals[0] += rows
+    totals[1] += weight
+    totals[2] += soft
+    totals[3] += sharp
+    totals[4] += spread
     for w in range(single.shape[0]):
-        for b in range(ROWS):
-            a, c = u[b] * single[w, 0, b], u[b] * single[w, 1, b]
-            pairs[w, 0, b], pairs[w, 1, b] = a, c
-            per[w, 0] += a
-            per[w, 1] += c
-            per[w, 2] += c * c
+        _weighted(u, mean, single[w, 0], single[w, 1], pairs[w, 0], pairs[w, 1], per[w])
 
 
 @step
@@ -240,7 +253,7 @@ def _wide_tile(
     return -1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def curve_sums(
     z: Any, weight: Any, thresholds: Any, labels: Any, unit: Any, scales: Any, lengths: Any,
     totals: Any, per: Any, curves: Any, confidence: Any, histogram: Any,
@@ -264,7 +277,7 @@ def curve_sums(
     pairs = np.zeros((kinds, 2, ROWS))
     share, log = np.zeros(ROWS, np.float32), np.zeros(ROWS, np.float32)
     moments = np.zeros((nodes + 2 * scales.shape[0], 3, ROWS), np.float32)
-    u, correct = np.zeros(ROWS), np.zeros(ROWS)
+    u, correct, mean_x = np.zeros(ROWS), np.zeros(ROWS), np.zeros(ROWS)
     for start in range(0, n, ROWS):
         rows = min(ROWS, n - start)
         if few:
@@ -284,7 +297,7 @@ def curve_sums(
         if labels.shape[0]:
             for b in range(rows):
                 correct[b] = 1.0 if best[b] == labels[start + b] else 0.0
-        _add_totals(u, shape, single, pairs, rows, totals, per)
+        _add_totals(u, shape, mean_x, single, pairs, rows, totals, per)
         for q in range(nodes):
             r0, mean, variance = moments[q, 0], moments[q, 1], moments[q, 2]
             _shares(r0, share, log)
@@ -318,7 +331,7 @@ def _score_row(z: Any, label: int, beta: float, out: Any) -> bool:
     return True
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def score_sums(z: Any, weight: Any, labels: Any, beta: float, totals: Any, histogram: Any) -> int:
     """Add a block: totals rows, weight, NLL, Brier; per bin weight, confidence, correct."""
     row = np.zeros(4)
@@ -349,7 +362,7 @@ def _softmax_row(z: Any, top: Any, beta: float, e: Any, out: Any) -> None:
         out[j] = e[j] / total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def softmax(z: Any, beta: float, out: Any) -> int:
     """Write the softmax of beta * z, computed in float64: the order of a row's logits stays."""
     e = np.empty(z.shape[1])

@@ -5,28 +5,38 @@ The same steps as `narrow`, written into lane `b` of the same tile.
 
 from typing import Any
 
-from tepid.kernels.elementary import exp32, f32, step
+from tepid.kernels.elementary import exp32, f32, maximum, step
 from tepid.kernels.narrow import ABSENT, CHAIN, LARGEST, MASKED, ONE, ZERO
 
 # A row is finished when all that is not its maximum has shrunk to this.
 GONE = f32(1e-18)
-_RUN = 64
+# The maximum is found run by run, so that where it first stands is soon found too.
+_RUN = 128
+
+
+@step
+def _high(z: Any, start: int, length: int) -> Any:
+    high = z[start]
+    for j in range(start, start + length):
+        high = maximum(high, z[j])
+    return high
 
 
 @step
 def peak(z: Any) -> Any:
     """The maximum of a row and where it first stands; -1 for a row with NaN, +inf, or only -inf."""
     k = z.shape[0]
-    top, first, bad = MASKED, 0, ZERO
-    for start in range(0, k, _RUN):
-        high = MASKED
-        for j in range(start, min(k, start + _RUN)):
-            v = z[j]
-            high = v if v > high else high
-            bad += ZERO if v <= LARGEST else ONE
-        if high > top:
+    rest = k % _RUN
+    top, first = z[0], 0
+    for start in range(0, k - rest, _RUN):
+        high = _high(z, start, _RUN)
+        if not high <= top:  # higher, or NaN, which nothing is higher than
             top, first = high, start
-    if bad > ZERO or top == MASKED:
+    if rest:
+        high = _high(z, k - rest, rest)
+        if not high <= top:
+            top, first = high, k - rest
+    if not (MASKED < top <= LARGEST):
         return top, -1
     while z[first] != top:
         first += 1
@@ -42,9 +52,10 @@ def read(z: Any, top: Any, unit: Any, x: Any, b: int, shape: Any) -> None:
         v = z[j]
         d = max(v * unit - base, ABSENT)
         x[j] = d
+        here = v > MASKED
+        live += ONE if here else ZERO
         ties += ONE if v == top else ZERO
-        live += ONE if v > MASKED else ZERO
-        total += d if v > MASKED else ZERO
+        total += d if here else ZERO
     shape[0, b], shape[1, b], shape[2, b] = ties, live, total
 
 

@@ -46,7 +46,7 @@ def from_accuracy(
     source = open_source(logits, sample_weight=sample_weight, class_axis=class_axis)
     question = Question(
         read=partial(matching_confidence, accuracy=middle),
-        step=partial(confidence_step, accuracy=middle),
+        step=lambda point, _: confidence_step(point, middle),
         others=tuple(partial(matching_confidence, accuracy=a) for a in (high, low) if low < high),
     )
     answer = search(source, engine or Threads(), question)

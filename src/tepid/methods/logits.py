@@ -73,10 +73,11 @@ def _uts(source: Source, engine: Threads, deviations: float) -> tuple[Answer, Ta
     thresholds = np.stack([tails.thresholds(d * deviations) for d in (0.5, 1.0, 2.0)])
     question = Question(
         read=partial(least_loss, weighting=1),
-        step=loss_step,
+        step=partial(loss_step, weighting=1),
         others=(partial(least_loss, weighting=0), partial(least_loss, weighting=2)),
         thresholds=thresholds,
         exact_thresholds=thresholds[1:2],
+        per_octave=1,
     )
     return search(source, engine, question), tails
 

@@ -18,8 +18,8 @@ from tepid.temperature import Status
 _FIRST = (-3, 3)
 # How far from the scale of the logits, in octaves, a temperature is looked for.
 _REACH = 8
-# A Newton step this small leaves an error below 1e-7.
-_LAST_STEP = 3e-4
+# A step this small leaves an error below 1e-7.
+_LAST_STEP = 2e-3
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,12 @@ class Question:
     """
 
     read: Callable[[Curve], Reading]
-    step: Callable[[Curve], float]
+    step: Callable[[Curve, Curve], float]
     others: tuple[Callable[[Curve], Reading], ...] = ()
     thresholds: Float64 | None = None
     exact_thresholds: Float64 | None = None
     labelled: bool = False
+    per_octave: int = 2
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Answer:
             return float(self.curve.softest / self.curve.weight)
         if self.point is None:
             return confidence_at(self.curve, temperature)
-        if abs(math.log(temperature / self.temperature)) > _LAST_STEP:
+        if temperature != self.temperature:
             return confidence_at(self.curve, temperature)
         move = 1.0 / temperature - self.point.lattice.nodes[0]
         total = self.point.confidence[0] + move * self.point.confidence_slope[0]
@@ -65,23 +66,27 @@ class Answer:
     @property
     def precision(self) -> float:
         """A bound on the relative error of the temperature."""
-        return 1e-7 if self.point is not None else INTERPOLATION
+        per_octave = len(self.curve.starts)
+        return 1e-7 if self.point is not None else INTERPOLATION[per_octave]
 
 
 def search(source: Source, engine: Threads, question: Question) -> Answer:
     """Answer a question in two or three passes, or in one if the data cannot be read again."""
-    lattice = Lattice.window(*_FIRST) if source.repeatable else Lattice.window()
+    first = _FIRST if source.repeatable else (-5, 5)
+    lattice = Lattice.window(*first, per_octave=question.per_octave)
     curve = engine.total(_curve(question, lattice, exact=False), source, "summing")
     readings = _readings(question, curve)
-    if source.repeatable and any(r.where in ("below", "above") for r in readings):
-        wide = Lattice.window(*_octaves(curve))
+    while source.repeatable and any(r.where in ("below", "above") for r in readings):
+        wide = Lattice.window(*_octaves(curve), per_octave=question.per_octave)
+        if wide == curve.lattice:
+            break
         curve = engine.total(_curve(question, wide, exact=False), source, "widening")
         readings = _readings(question, curve)
-    first, *others = (_bounded(r, curve, repeatable=source.repeatable) for r in readings)
+    found, *others = (_bounded(r, curve, repeatable=source.repeatable) for r in readings)
     if readings[0].where != "inside" or not source.repeatable:
         status = _status(readings[0])
-        return Answer(first, status, curve, None, tuple(others), readings[0])
-    temperature, point = _finished(source, engine, question, first)
+        return Answer(found, status, curve, None, tuple(others), readings[0])
+    temperature, point = _finished(source, engine, question, found, curve)
     return Answer(temperature, "ok", curve, point, tuple(others), readings[0])
 
 
@@ -127,12 +132,12 @@ def _status(reading: Reading) -> Status:
 
 
 def _finished(
-    source: Source, engine: Threads, question: Question, temperature: float
+    source: Source, engine: Threads, question: Question, temperature: float, curve: Curve
 ) -> tuple[float, Curve]:
     for _ in range(8):
         lattice = Lattice.point(temperature)
         point = engine.total(_curve(question, lattice, exact=True), source, "finishing")
-        step = float(np.clip(question.step(point), -0.3, 0.3))
+        step = float(np.clip(question.step(point, curve), -0.3, 0.3))
         temperature = math.exp(step) / lattice.nodes[0]
         if abs(step) < _LAST_STEP:
             break

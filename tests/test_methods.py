@@ -1,0 +1,326 @@
+"""The methods: exact, invariant, and honest about what they cannot know."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tepid
+from tests import truth
+
+
+def _three(z, y, accuracy):
+    return {
+        "uts": tepid.from_logits(z).value,
+        "temperature": tepid.from_labels(z, y).value,
+        "accuracy": tepid.from_accuracy(z, accuracy).value,
+    }
+
+
+@pytest.mark.parametrize("name", ["network", "fashion"])
+def test_all_three_agree_with_a_float64_root_finder(name, request):
+    z, y = request.getfixturevalue(name)
+    accuracy = (z.argmax(axis=1) == y).mean()
+    found = _three(z, y, accuracy)
+    assert found["uts"] == pytest.approx(truth.least_loss(z, truth.uts_pairs(z)), rel=1e-7)
+    exact = truth.least_loss(z, truth.label_pairs(z, y))
+    assert found["temperature"] == pytest.approx(exact, rel=1e-7)
+    assert found["accuracy"] == pytest.approx(truth.matching(z, accuracy), rel=1e-7)
+
+
+@pytest.mark.slow
+def test_all_three_are_exact_on_every_real_set(shared):
+    paths = sorted(shared.glob("*.npz"))
+    assert len(paths) == 30
+    for path in paths:
+        with np.load(path) as data:
+            z, y = data["logits"], data["labels"]
+        accuracy = (z.argmax(axis=1) == y).mean()
+        found = _three(z, y, accuracy)
+        exact = {
+            "uts": truth.least_loss(z, truth.uts_pairs(z)),
+            "temperature": truth.least_loss(z, truth.label_pairs(z, y)),
+            "accuracy": truth.matching(z, accuracy),
+        }
+        assert found == pytest.approx(exact, rel=1e-6), path.name
+
+
+@pytest.mark.parametrize("per_octave", [1, 2, 4])
+def test_a_curve_alone_gives_the_temperature_to_its_stated_bound(fashion, per_octave):
+    z, y = fashion
+    bound = tepid.optimum.INTERPOLATION[per_octave]
+    accuracy = (z.argmax(axis=1) == y).mean()
+    curve = tepid.Curve.of(
+        z,
+        labels=y,
+        thresholds=tepid.Tails.of(z).thresholds(),
+        lattice=tepid.Lattice.window(-4, 4, per_octave),
+    )
+    for reading, exact in (
+        (tepid.optimum.least_loss(curve, 0), truth.least_loss(z, truth.uts_pairs(z))),
+        (tepid.optimum.least_loss(curve, 1), truth.least_loss(z, truth.label_pairs(z, y))),
+        (tepid.optimum.matching_confidence(curve, accuracy), truth.matching(z, accuracy)),
+    ):
+        assert reading.where == "inside"
+        assert reading.temperature == pytest.approx(exact, rel=bound)
+
+
+@pytest.mark.slow
+def test_a_curve_alone_keeps_its_bound_on_every_real_set(shared):
+    for path in sorted(shared.glob("*.npz")):
+        with np.load(path) as data:
+            z, y = data["logits"], data["labels"]
+        accuracy = (z.argmax(axis=1) == y).mean()
+        theta = tepid.Tails.of(z).thresholds()
+        exact = _three(z, y, accuracy)
+        for per_octave, bound in tepid.optimum.INTERPOLATION.items():
+            lattice = tepid.Lattice.window(per_octave=per_octave)
+            curve = tepid.Curve.of(z, labels=y, thresholds=theta, lattice=lattice)
+            found = {
+                "uts": tepid.optimum.least_loss(curve, 0).temperature,
+                "temperature": tepid.optimum.least_loss(curve, 1).temperature,
+                "accuracy": tepid.optimum.matching_confidence(curve, accuracy).temperature,
+            }
+            assert found == pytest.approx(exact, rel=bound), (path.name, per_octave)
+
+
+@given(data=st.data())
+def test_any_blocks_give_the_array_s_temperature(network, data):
+    z, y = network[0][:600], network[1][:600]
+    where = sorted(data.draw(st.lists(st.integers(0, 600), max_size=6)))
+    blocks = np.split(z, where)
+    whole = _three(z, y, 0.8)
+    assert _three(lambda: blocks, y, 0.8) == pytest.approx(whole, rel=1e-9)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_any_number_of_threads_gives_the_same(fashion, threads):
+    z = fashion[0]
+    one = tepid.from_logits(z, engine=tepid.Threads(1)).value
+    assert tepid.from_logits(z, engine=tepid.Threads(threads)).value == pytest.approx(one, rel=1e-9)
+
+
+def test_row_constants_row_order_and_class_order_change_nothing(network, rng):
+    z, y = network[0].astype(np.float64), network[1]
+    whole = _three(z, y, 0.8)
+    constants = rng.normal(size=(len(z), 1))
+    assert _three(z + constants, y, 0.8) == pytest.approx(whole, rel=1e-7)
+    rows = rng.permutation(len(z))
+    assert _three(z[rows], y[rows], 0.8) == pytest.approx(whole, rel=1e-9)
+    classes = rng.permutation(z.shape[1])
+    assert _three(z[:, classes], np.argsort(classes)[y], 0.8) == pytest.approx(whole, rel=1e-7)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-9, 0.02, 0.3, 50.0, 1e9, 1e30])
+def test_labels_and_accuracy_follow_the_scale_of_the_logits(network, scale):
+    z, y = network[0].astype(np.float64), network[1]
+    labels = tepid.from_labels(z, y).value
+    assert tepid.from_labels(scale * z, y).value == pytest.approx(scale * labels, rel=1e-6)
+    accuracy = tepid.from_accuracy(z, 0.8).value
+    assert tepid.from_accuracy(scale * z, 0.8).value == pytest.approx(scale * accuracy, rel=1e-6)
+
+
+def test_the_right_temperature_of_a_made_up_network_is_found(network):
+    z, y = network
+    t = tepid.from_labels(z, y)
+    assert t.interval[0] < 2.0 < t.interval[1]
+    assert t.interval[1] / t.interval[0] < 1.2
+    assert t.method == "temperature"
+    assert t.sensitivity is None
+
+
+@pytest.mark.slow
+def test_intervals_cover_the_truth_about_as_often_as_they_say():
+    covered = {"labels": 0, "accuracy": 0}
+    runs = 300
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        posterior = 3 * rng.normal(size=(400, 5))
+        y = (posterior + rng.gumbel(size=posterior.shape)).argmax(axis=1)
+        low, high = tepid.from_labels(2 * posterior, y).interval
+        covered["labels"] += low < 2 < high
+        low, high = tepid.from_accuracy(2 * posterior, 0.77).interval
+        covered["accuracy"] += low < _SETTLED < high
+    assert 0.92 * runs < covered["labels"] < 0.98 * runs
+    assert 0.92 * runs < covered["accuracy"] < 0.98 * runs
+
+
+def _settled():
+    posterior = 3 * np.random.default_rng(99).normal(size=(200_000, 5))
+    return tepid.from_accuracy(2 * posterior, 0.77).value
+
+
+_SETTLED = _settled()
+
+
+def test_uts_gives_no_interval_but_its_sensitivity(fashion):
+    z = fashion[0]
+    t = tepid.from_logits(z)
+    assert t.interval is None
+    assert t.method == "uts"
+    half, double = (tepid.from_logits(z, deviations=d).value for d in (0.5, 2.0))
+    assert t.sensitivity == pytest.approx((half, double), rel=6e-3)
+    assert t.value != pytest.approx(half, rel=1e-3)
+    other = tepid.from_logits(z, deviations=2.0)
+    exact = truth.least_loss(z, truth.uts_pairs(z, 2.0))
+    assert other.value == pytest.approx(exact, rel=1e-7)
+    assert other.sensitivity[0] == pytest.approx(t.value, rel=6e-3)
+
+
+def test_the_implied_accuracy_is_the_mean_confidence_at_the_temperature(fashion):
+    z, y = fashion
+    for t in (tepid.from_logits(z), tepid.from_labels(z, y), tepid.from_accuracy(z, 0.93)):
+        assert t.implied_accuracy == pytest.approx(t(z).max(axis=1).mean(), rel=1e-6)
+    assert tepid.from_accuracy(z, 0.93).implied_accuracy == pytest.approx(0.93, rel=1e-9)
+
+
+def test_a_range_of_accuracies_gives_a_range_of_temperatures(fashion):
+    z = fashion[0]
+    t = tepid.from_accuracy(z, (0.9, 0.94))
+    ends = tuple(tepid.from_accuracy(z, a).value for a in (0.94, 0.9))
+    assert t.interval == pytest.approx(ends, rel=2e-4)
+    assert t.value == pytest.approx(tepid.from_accuracy(z, 0.92).value, rel=1e-9)
+    assert t.interval[0] < t.value < t.interval[1]
+
+
+def test_weights_count_rows_in_every_method(network, rng):
+    z, y = network[0][:1500], network[1][:1500]
+    w = rng.integers(0, 4, 1500)
+    again = np.repeat(np.arange(1500), w)
+    assert tepid.from_logits(z, sample_weight=w).value == pytest.approx(
+        tepid.from_logits(z[again]).value, rel=1e-9
+    )
+    assert tepid.from_labels(z, y, sample_weight=w).value == pytest.approx(
+        tepid.from_labels(z[again], y[again]).value, rel=1e-9
+    )
+    assert tepid.from_accuracy(z, 0.8, sample_weight=w).value == pytest.approx(
+        tepid.from_accuracy(z[again], 0.8).value, rel=1e-9
+    )
+
+
+def test_debias_is_the_half_sample_jackknife_of_even_and_odd_rows(fashion):
+    z = fashion[0][:300]
+    whole, even, odd = (tepid.from_logits(part).value for part in (z, z[::2], z[1::2]))
+    t = tepid.from_logits(z, debias=True)
+    assert t.value == pytest.approx(whole**2 / math.sqrt(even * odd), rel=1e-9)
+    assert t.method == "uts-debiased"
+    assert t.implied_accuracy == pytest.approx(t(z).max(axis=1).mean(), rel=1e-3)
+    blocks = [z[:1], z[1:1], z[1:8], z[8:]]
+    assert tepid.from_logits(lambda: blocks, debias=True).value == pytest.approx(t.value, rel=1e-9)
+    weighted = tepid.from_logits(z, debias=True, sample_weight=np.full(300, 2.5))
+    assert weighted.value == pytest.approx(t.value, rel=1e-9)
+
+
+def test_debias_brings_few_rows_nearer_to_many(fashion):
+    z = fashion[0]
+    many = math.log(tepid.from_logits(z).value)
+    parts = [z[i : i + 200] for i in range(0, 10_000, 200)]
+    plain = np.mean([math.log(tepid.from_logits(p).value) for p in parts]) - many
+    mended = np.mean([math.log(tepid.from_logits(p, debias=True).value) for p in parts]) - many
+    assert plain > 0.02
+    assert abs(mended) < 0.7 * plain
+
+
+def test_debias_leaves_a_bound_alone():
+    t = tepid.from_logits([[1.0, 0.0]], debias=True)
+    assert t.status == "at-bound"
+    assert t.method == "uts"
+    two = tepid.from_logits([[1.0, 0.0, 0.5], [0.0, 3.0, 1.0]], debias=True)
+    assert two.method == "uts"
+
+
+def test_uts_says_where_it_was_measured_to_fail(fashion, network):
+    confident, unsure = fashion[0], network[0]
+    assert tepid.from_logits(confident).warnings == ()
+    few = tepid.from_logits(confident[:999]).warnings
+    assert len(few) == 1
+    assert "below 1000 rows and there are 999" in few[0]
+    assert tepid.from_logits(confident[:999], debias=True).warnings == ()
+    assert tepid.from_logits(confident[:1000]).warnings == ()
+    low = tepid.from_logits(unsure).warnings
+    assert len(low) == 1
+    mean = tepid.metrics.confidence(network[1], _softmax(unsure))
+    assert f"at T = 1 is {mean:.3f}, below 0.95" in low[0]
+    one = tepid.from_logits([[3.0, 0.0], [2.0, 0.0]]).warnings
+    assert any("Every row is predicted as class 0" in w for w in one)
+    assert any("fewer rows (2) than classes (3)" in w for w in _few_rows().warnings)
+    assert not any("fewer rows" in w for w in tepid.from_logits(confident[:10]).warnings)
+
+
+def _few_rows():
+    return tepid.from_logits([[3.0, 0.0, 1.0], [2.0, 0.0, 2.5]])
+
+
+def _softmax(z):
+    return tepid.Temperature(1.0, "", samples=0, classes=z.shape[1], implied_accuracy=0)(z)
+
+
+def test_a_stream_that_cannot_be_read_again_gives_what_its_curve_gives(fashion):
+    z, y = fashion
+    again = tepid.from_labels(z, y)
+    once = tepid.from_labels(iter(np.split(z, 7 * [0] + [5000])), y)
+    assert once.value == pytest.approx(again.value, rel=once.precision)
+    assert once.precision == 2e-4
+    assert again.precision == 1e-7
+    assert once.interval is None
+    assert once.implied_accuracy == pytest.approx(again.implied_accuracy, abs=1e-4)
+    matched = tepid.from_accuracy(iter([z]), 0.93)
+    assert matched.value == pytest.approx(tepid.from_accuracy(z, 0.93).value, rel=2e-4)
+    with pytest.raises(tepid.InputError, match="readable more than once"):
+        tepid.from_logits(iter([z]))
+
+
+def test_a_stream_that_ends_outside_its_window_is_at_the_bound(network):
+    z, y = network
+    t = tepid.from_labels(iter([1000 * z]), y)
+    assert (t.status, t.value) == ("at-bound", 32.0)
+    assert "above the range that was summed" in t.warnings[0]
+    t = tepid.from_labels(iter([1e-4 * z]), y)
+    assert (t.status, t.value) == ("at-bound", 1 / 32)
+    assert "below the range that was summed" in t.warnings[0]
+
+
+def test_bad_arguments_are_named():
+    z = np.eye(3)
+    with pytest.raises(tepid.InputError, match=r"accuracy must be in \(0, 1\], got 93"):
+        tepid.from_accuracy(z, 93)
+    with pytest.raises(tepid.InputError, match=r"accuracy must be in \(0, 1\], got 0"):
+        tepid.from_accuracy(z, 0)
+    with pytest.raises(tepid.InputError, match=r"accuracy must be in \(0, 1\], got nan"):
+        tepid.from_accuracy(z, float("nan"))
+    with pytest.raises(tepid.InputError, match=r"from low to high, got 0.9 to 0.8"):
+        tepid.from_accuracy(z, (0.9, 0.8))
+    for wrong in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(tepid.InputError, match=rf"deviations must be .*, got {wrong}"):
+            tepid.from_logits(z, deviations=wrong)
+    with pytest.raises(tepid.InputError, match="labels must be given"):
+        tepid.from_labels(z)
+    with pytest.raises(tepid.InputError, match="threads must be a whole number above zero, got 0"):
+        tepid.from_logits(z, engine=tepid.Threads(0))
+
+
+def test_logits_that_float32_cannot_hold_are_refused():
+    with pytest.raises(
+        tepid.InputError, match=r"within 1e\+38 .* got 0 for class 1 below 1e\+300 at"
+    ):
+        tepid.from_labels(np.array([[1.0, 0.0], [1e300, 0.0]]), [0, 1])
+
+
+def test_progress_is_told_and_ends_at_all_rows(fashion):
+    told = []
+    tepid.from_logits(fashion[0], engine=tepid.Threads(2, lambda *step: told.append(step)))
+    stages = [stage for stage, _, _ in told]
+    assert list(dict.fromkeys(stages)) == ["reading", "summing", "finishing"]
+    assert all(total == 10_000 for _, _, total in told)
+    assert told[-1][1] == 10_000
+
+
+def test_the_number_of_threads_comes_from_the_environment(monkeypatch):
+    monkeypatch.setenv("TEPID_THREADS", "3")
+    assert tepid.Threads()._threads() == 3
+    assert tepid.Threads(2)._threads() == 2
+    monkeypatch.setenv("TEPID_THREADS", "many")
+    with pytest.raises(tepid.InputError, match=r"TEPID_THREADS must be .*, got 'many'"):
+        tepid.Threads()._threads()
