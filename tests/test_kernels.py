@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numba import njit
 
 import tepid
-from tepid.kernels import reference, sums
+from tepid.kernels import curves, reference, scores
 from tepid.kernels.elementary import exp32, exp64, log1p32
 from tests import strategies
 
@@ -122,12 +122,12 @@ _CURVES = (
 
 def _reference_curve(z, lattice, theta, y, u):
     """`Curve.of` with the reference in the place of the kernel."""
-    kernel = sums.curve_sums
+    kernel = curves.curve_sums
     try:
-        sums.curve_sums = reference.curve_sums
+        curves.curve_sums = reference.curve_sums
         return tepid.Curve.of(z, lattice=lattice, thresholds=theta, labels=y, sample_weight=u)
     finally:
-        sums.curve_sums = kernel
+        curves.curve_sums = kernel
 
 
 def test_the_histogram_of_a_node_counts_rows_by_right_closed_bins(network):
@@ -184,4 +184,26 @@ def test_bins_agree_with_a_search_among_the_edges(k):
     for bins in (1, 7, 10, 15, 100, k):
         edges = np.arange(bins + 1) / bins
         want = np.clip(np.searchsorted(edges, p, side="left") - 1, 0, bins - 1)
-        assert [sums.bin_of(v, bins) for v in p] == want.tolist()
+        assert [scores.bin_of(v, bins) for v in p] == want.tolist()
+
+
+@pytest.mark.parametrize("k", [2, 96, 97, 128, 129, 300, 700])
+@pytest.mark.parametrize("value", [np.nan, -np.nan, np.inf])
+def test_a_bad_value_in_any_place_is_found(k, value):
+    z = np.random.default_rng(k).normal(size=(3, k)).astype(np.float32)
+    for place in {0, 1, k // 2, k - 2, k - 1}:
+        bad = z.copy()
+        bad[1, place] = value
+        name = "inf" if value == np.inf else "nan"
+        match = f"got {name} for class {place} at row 1"
+        for of in (tepid.Tails.of, tepid.Curve.of, _score, _probabilities):
+            with pytest.raises(tepid.InputError, match=match):
+                of(bad)
+
+
+def _score(z):
+    return tepid.Reliability.of_logits(z, [0, 0, 0])
+
+
+def _probabilities(z):
+    return tepid.Temperature(1.0, "", samples=0, classes=z.shape[1], implied_accuracy=0)(z)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tepid import arrays, summary
 from tepid.arrays import Array, Float64, Int64
-from tepid.kernels import reference, sums
+from tepid.kernels import curves, reference
 from tepid.lattice import Lattice
 from tepid.tails import TOLERANCE
 
@@ -84,7 +84,7 @@ class Curve:
         empty = cls.zero(
             k, lattice=lattice, thresholds=thresholds, labelled=labels is not None, bins=bins
         )
-        add = reference.curve_sums if arrays.is_foreign(z) else sums.curve_sums
+        add = reference.curve_sums if arrays.is_foreign(z) else curves.curve_sums
         bad, filled = _sums(empty, z, u, y, add)
         if bad >= 0:
             raise arrays.unusable(logits, bad)
@@ -173,7 +173,7 @@ def _sums(curve: Curve, z: Any, u: Float64, y: Int64, add: Callable[..., Any]) -
 
 
 def _in_logits(
-    empty: Curve, totals: Array, per: Array, curves: Array, doubt: Array, histogram: Array
+    empty: Curve, totals: Array, per: Array, along: Array, doubt: Array, histogram: Array
 ) -> Curve:
     # The kernels measure distances in x = unit * d and confidence as doubt, 1 - max p, which keeps
     # the digits of a confident network.
@@ -181,7 +181,7 @@ def _in_logits(
     rows, weight, softest, sharpest, spread = totals.tolist()
     pairs, pull, pull2, flat = (per / (1.0, unit, unit**2, unit)).T
     powers = (1.0, unit, unit**2, unit**2, unit**2)
-    log, slope, curvature, square, cross = (curves / powers).transpose(2, 1, 0)
+    log, slope, curvature, square, cross = (along / powers).transpose(2, 1, 0)
     c0, c1, c2, c3 = (doubt / (1.0, unit, unit**2, 1.0)).T
     column = pull[:, None]
     return dataclasses.replace(

@@ -8,7 +8,7 @@ import numpy as np
 
 from tepid import arrays, summary
 from tepid.arrays import Float64, Int64
-from tepid.kernels import sums
+from tepid.kernels import scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Reliability:
         with np.errstate(divide="ignore"):
             nll = -np.log(chosen)
         brier = np.einsum("ij,ij->i", p, p) - 2 * chosen + 1
-        where = np.array([sums.bin_of(t, bins) for t in top], np.int64)
+        where = np.array([scores.bin_of(t, bins) for t in top], np.int64)
         right = u * (p.argmax(axis=1) == y)
         return cls(
             bins,
@@ -77,7 +77,7 @@ class Reliability:
         y = arrays.label_column(labels, len(z), z.shape[1])
         u = arrays.weight_column(sample_weight, len(z))
         totals, by_bin = np.zeros(4), np.zeros((3, bins))
-        bad = sums.score_sums(z, u, y, 1.0 / temperature, totals, by_bin)
+        bad = scores.score_sums(z, u, y, 1.0 / temperature, totals, by_bin)
         if bad >= 0:
             raise arrays.unusable(arrays.as_array(logits), bad)
         rows, weight, nll, brier = totals.tolist()

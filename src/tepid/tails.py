@@ -8,7 +8,8 @@ import numpy as np
 
 from tepid import arrays, summary
 from tepid.arrays import Float64
-from tepid.kernels import reference, sums
+from tepid.kernels import reference
+from tepid.kernels.tails import tail_sums
 
 # Ties between S and its threshold must not hang on the order of a sum.
 TOLERANCE = 2.0**-20
@@ -45,7 +46,7 @@ class Tails:
             return cls(logits.shape[1], *reference.tail_sums(logits, u))
         z = arrays.block(logits)
         out = np.zeros((4, z.shape[1]))
-        bad = sums.tail_sums(z, u, out)
+        bad = tail_sums(z, u, out)
         if bad >= 0:
             raise arrays.unusable(logits, bad)
         return cls(z.shape[1], *out)

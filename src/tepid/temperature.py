@@ -14,7 +14,7 @@ import numpy as np
 
 from tepid import arrays
 from tepid.arrays import InputError
-from tepid.kernels import sums
+from tepid.kernels import scores
 
 FORMAT = 1
 Status = Literal["ok", "at-bound", "not-identified"]
@@ -72,7 +72,7 @@ class Temperature:
 
     def _write(self, z: Any, out: Any, start: int) -> None:
         block = arrays.block(z) if out.dtype == np.float32 else arrays.centred(arrays.matrix(z))
-        bad = sums.softmax(block, 1.0 / self.value, out)
+        bad = scores.softmax(block, 1.0 / self.value, out)
         if bad >= 0:
             raise arrays.unusable(z, bad).moved(start)
 

@@ -1,4 +1,4 @@
-"""The same sums as `sums`, in plain array code and float64.
+"""The sums of the kernels, in plain array code and float64.
 
 The kernels are tested against this, and arrays that NumPy cannot read, such as tensors on a GPU,
 are summed by it where they live; only the sums come back. It uses the names that NumPy, torch and
@@ -39,7 +39,7 @@ def _softmax(xp: Any, d: Any) -> Any:
 
 
 def tail_sums(z: Any, weight: Float64) -> Float64:
-    """As `sums.tail_sums`, returned."""
+    """As `tails.tail_sums`, returned."""
     xp = namespace(z)
     k = z.shape[1]
     if not z.shape[0]:
@@ -57,7 +57,7 @@ def curve_sums(
     z: Any, weight: Float64, thresholds: Any, labels: Any, unit: Any, scales: Any, lengths: Any,
     totals: Float64, per: Float64, curves: Float64, confidence: Float64, histogram: Float64,
 ) -> int:  # fmt: skip
-    """As `sums.curve_sums`, one exponential per node; raises where a row cannot be used."""
+    """As `curves.curve_sums`, one exponential per node; raises where a row cannot be used."""
     if not z.shape[0]:
         return -1
     xp = namespace(z)

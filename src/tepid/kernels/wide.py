@@ -5,6 +5,8 @@ The same steps as `narrow`, written into lane `b` of the same tile.
 
 from typing import Any
 
+import numpy as np
+
 from tepid.kernels.elementary import exp32, f32, maximum, step
 from tepid.kernels.narrow import ABSENT, CHAIN, LARGEST, MASKED, ONE, ZERO
 
@@ -30,11 +32,11 @@ def peak(z: Any) -> Any:
     top, first = z[0], 0
     for start in range(0, k - rest, _RUN):
         high = _high(z, start, _RUN)
-        if not high <= top:  # higher, or NaN, which nothing is higher than
+        if high > top or np.isnan(high):  # nothing is higher than NaN, so it stays
             top, first = high, start
     if rest:
         high = _high(z, k - rest, rest)
-        if not high <= top:
+        if high > top or np.isnan(high):
             top, first = high, k - rest
     if not (MASKED < top <= LARGEST):
         return top, -1

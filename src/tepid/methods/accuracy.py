@@ -43,7 +43,7 @@ def from_accuracy(
     if low > high:
         raise InputError(f"accuracy must be a range from low to high, got {low} to {high}")
     middle = (low + high) / 2
-    source = open_source(logits, sample_weight=sample_weight, class_axis=class_axis)
+    source = open_source(logits, sample_weight=sample_weight, class_axis=class_axis).unlabelled()
     question = Question(
         read=partial(matching_confidence, accuracy=middle),
         step=lambda point, _: confidence_step(point, middle),

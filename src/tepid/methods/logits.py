@@ -55,7 +55,7 @@ def from_logits(
     if not (deviations >= 0 and math.isfinite(deviations)):
         raise InputError(f"deviations must be a number of at least zero, got {deviations}")
     engine = engine or Threads()
-    source = open_source(logits, sample_weight=sample_weight, class_axis=class_axis)
+    source = open_source(logits, sample_weight=sample_weight, class_axis=class_axis).unlabelled()
     if not source.repeatable:
         raise InputError(
             "logits must be readable more than once, got an iterator; pass a function that yields "

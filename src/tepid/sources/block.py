@@ -1,5 +1,6 @@
 """A source: logits that can be read as blocks, with labels and weights beside them."""
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -53,6 +54,10 @@ class Source:
         for name, column in (("labels", self.labels), ("sample_weight", self.weight)):
             if column is not None and len(column) != start:
                 raise _mismatch(name, len(column), start)
+
+    def unlabelled(self) -> "Source":
+        """The same logits and weights without the labels."""
+        return dataclasses.replace(self, labels=None)
 
     def whole(self) -> Any:
         """All rows as one array (n, k)."""

@@ -1,6 +1,6 @@
-"""The sums themselves: what one block of rows adds to a summary.
+"""What a block of rows adds to a `Curve`.
 
-Each function adds into arrays that the caller owns and returns the first row it cannot use, or -1.
+Each kernel adds into arrays that the caller owns and returns the first row it cannot use, or -1.
 """
 
 from typing import Any
@@ -8,89 +8,10 @@ from typing import Any
 import numpy as np
 
 from tepid.kernels import narrow, wide
-from tepid.kernels.elementary import exp32, exp64, f32, kernel, log1p32, step
-from tepid.kernels.narrow import ABSENT, ONE, ROWS, ZERO
+from tepid.kernels.elementary import f32, kernel, log1p32, step
+from tepid.kernels.narrow import ABSENT, FEW_CLASSES, ONE, ROWS, ZERO
+from tepid.kernels.scores import bin_of
 from tepid.kernels.wide import GONE
-
-# Up to here rows side by side are faster, beyond it classes side by side.
-FEW_CLASSES = 96
-
-
-@step
-def _tail_tile(
-    z: Any, start: int, rows: int, u: Any, x: Any, e: Any, scratch: Any, out: Any
-) -> int:
-    best, shape, total = scratch[0], scratch[1:4], scratch[4]
-    bad = narrow.read(z, start, rows, ONE, x, best, shape)
-    if bad >= 0:
-        return bad
-    k = z.shape[1]
-    narrow.normalise(x, k, ONE, e, total)
-    for b in range(ROWS):
-        total[b] = ONE / total[b]
-    for b in range(rows):
-        j = int(best[b])
-        e[j, b] = ZERO
-        out[0, j] += u[b]
-        out[3, j] += u[b] * total[b]
-    for j in range(k):
-        first, second = 0.0, 0.0
-        for b in range(ROWS):
-            s = np.float64(e[j, b] * total[b])
-            first += u[b] * s
-            second += u[b] * s * s
-        out[1, j] += first
-        out[2, j] += second
-    return -1
-
-
-@step
-def _add_squares(e: Any, inverse: Any, u: float, first: Any, second: Any) -> None:
-    for j in range(first.shape[0]):
-        s = np.float64(e[j] * inverse)
-        first[j] += u * s
-        second[j] += u * s * s
-
-
-@step
-def _tail_row(z: Any, u: float, e: Any, out: Any) -> bool:
-    top, best = wide.peak(z)
-    if best < 0:
-        return False
-    total = ZERO
-    for j in range(z.shape[0]):
-        v = exp32(z[j] - top)
-        e[j] = v
-        total += v
-    inverse = ONE / total
-    e[best] = ZERO
-    out[0, best] += u
-    out[3, best] += u * inverse
-    _add_squares(e, inverse, u, out[1], out[2])
-    return True
-
-
-@kernel
-def tail_sums(z: Any, weight: Any, out: Any) -> int:
-    """Add, per class: predicted weight; S and S² where not predicted; S where predicted."""
-    n, k = z.shape
-    if k > FEW_CLASSES:
-        row = np.zeros(k, np.float32)
-        for i in range(n):
-            if not _tail_row(z[i], weight[i], row, out):
-                return i
-        return -1
-    u = np.zeros(ROWS)
-    x, e = np.zeros((k, ROWS), np.float32), np.zeros((k, ROWS), np.float32)
-    scratch = np.zeros((5, ROWS), np.float32)
-    for start in range(0, n, ROWS):
-        rows = min(ROWS, n - start)
-        for b in range(ROWS):
-            u[b] = weight[start + b] if b < rows else 0.0
-        bad = _tail_tile(z, start, rows, u, x, e, scratch, out)
-        if bad >= 0:
-            return start + bad
-    return -1
 
 
 @step
@@ -147,17 +68,6 @@ def _add_pairs(log: Any, mean: Any, variance: Any, count: Any, pull: Any, out: A
     out[2] += bend
     out[3] += square
     out[4] += cross
-
-
-@kernel
-def bin_of(p: float, bins: int) -> int:
-    """The bin of (0, 1/bins], (1/bins, 2/bins], … that holds p; 0 belongs to the first."""
-    b = min(max(int(np.ceil(p * bins)) - 1, 0), bins - 1)
-    if b > 0 and p <= b / bins:
-        return b - 1
-    if b < bins - 1 and p > (b + 1) / bins:
-        return b + 1
-    return b
 
 
 @step
@@ -308,67 +218,4 @@ def curve_sums(
                 _add_pairs(log, mean, variance, pairs[w, 0], pairs[w, 1], curves[q, w])
             if histogram.shape[2]:
                 _add_bins(share, u, correct, rows, histogram[q])
-    return -1
-
-
-@step
-def _score_row(z: Any, label: int, beta: float, out: Any) -> bool:
-    """One row's confidence, correctness, NLL and Brier score, in float64."""
-    top, best = wide.peak(z)
-    if best < 0:
-        return False
-    total, squares = 0.0, 0.0
-    for j in range(z.shape[0]):
-        v = exp64((np.float64(z[j]) - top) * beta)
-        total += v
-        squares += v * v
-    gap = (np.float64(z[label]) - top) * beta
-    p = exp64(gap) / total
-    out[0] = 1.0 / total
-    out[1] = 1.0 if best == label else 0.0
-    out[2] = np.log(total) - gap
-    out[3] = squares / (total * total) - 2.0 * p + 1.0
-    return True
-
-
-@kernel
-def score_sums(z: Any, weight: Any, labels: Any, beta: float, totals: Any, histogram: Any) -> int:
-    """Add a block: totals rows, weight, NLL, Brier; per bin weight, confidence, correct."""
-    row = np.zeros(4)
-    bins = histogram.shape[1]
-    for i in range(z.shape[0]):
-        if not _score_row(z[i], labels[i], beta, row):
-            return i
-        u = weight[i]
-        b = bin_of(row[0], bins)
-        totals[0] += 1.0
-        totals[1] += u
-        totals[2] += u * row[2]
-        totals[3] += u * row[3]
-        histogram[0, b] += u
-        histogram[1, b] += u * row[0]
-        histogram[2, b] += u * row[1]
-    return -1
-
-
-@step
-def _softmax_row(z: Any, top: Any, beta: float, e: Any, out: Any) -> None:
-    total = 0.0
-    for j in range(z.shape[0]):
-        v = exp64((np.float64(z[j]) - top) * beta)
-        e[j] = v
-        total += v
-    for j in range(z.shape[0]):
-        out[j] = e[j] / total
-
-
-@kernel
-def softmax(z: Any, beta: float, out: Any) -> int:
-    """Write the softmax of beta * z, computed in float64: the order of a row's logits stays."""
-    e = np.empty(z.shape[1])
-    for i in range(z.shape[0]):
-        top, best = wide.peak(z[i])
-        if best < 0:
-            return i
-        _softmax_row(z[i], top, beta, e, out[i])
     return -1

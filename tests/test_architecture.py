@@ -1,0 +1,63 @@
+"""What the house promises about itself."""
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tepid
+
+SOURCES = Path(tepid.__file__).parent
+
+
+@pytest.mark.parametrize("name", ["from_logits", "from_accuracy"])
+def test_what_is_called_label_free_cannot_take_labels(name):
+    assert not [p for p in inspect.signature(getattr(tepid, name)).parameters if "label" in p]
+
+
+@pytest.mark.parametrize("name", ["from_logits", "from_accuracy"])
+def test_what_is_called_label_free_does_not_look_at_the_labels_of_its_source(name, network):
+    z = network[0]
+
+    class Untouchable:
+        def __len__(self):
+            return len(z)
+
+        def __getitem__(self, _):
+            raise AssertionError("labels were read")
+
+    source = tepid.sources.Source(lambda _: iter([z]), labels=Untouchable())
+    plain = tepid.sources.Source(lambda _: iter([z]))
+    arguments = () if name == "from_logits" else (0.8,)
+    method = getattr(tepid, name)
+    assert method(source, *arguments).value == method(plain, *arguments).value
+
+
+def test_every_public_name_is_there_and_documented():
+    for name in tepid.__all__:
+        assert getattr(tepid, name).__doc__, name
+    assert dir(tepid) == sorted(tepid.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'from_magic'"):
+        tepid.from_magic  # noqa: B018  # the attribute access is the test
+
+
+def test_importing_tepid_imports_nothing_heavy():
+    code = "import tepid, sys; print([m for m in ('numpy', 'numba', 'typer') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_torch_scipy_and_scikit_learn_are_never_imported_by_the_library():
+    for path in SOURCES.rglob("*.py"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        heavy = ("torch", "scipy", "sklearn", "matplotlib")
+        assert not [x for x in lines if x.strip().startswith(tuple(f"import {h}" for h in heavy))]
+        assert not [x for x in lines if x.strip().startswith(tuple(f"from {h}" for h in heavy))]
+
+
+def test_files_stay_small():
+    for path in SOURCES.rglob("*.py"):
+        lines = len(path.read_text(encoding="utf-8").splitlines())
+        assert lines <= 250, (path.name, lines)
