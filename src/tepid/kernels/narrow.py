@@ -44,7 +44,8 @@ def read(z: Any, start: int, rows: int, unit: Any, x: Any, best: Any, shape: Any
     for b in range(rows):
         if bad[b] > ZERO or top[b] == MASKED:
             return b
-    shape[:] = ZERO
+    for b in range(ROWS):
+        shape[0, b], shape[1, b], shape[2, b] = ZERO, ZERO, ZERO
     for j in range(k):
         for b in range(ROWS):
             v = x[j, b]
@@ -60,7 +61,8 @@ def read(z: Any, start: int, rows: int, unit: Any, x: Any, best: Any, shape: Any
 @step
 def normalise(x: Any, k: int, scale: Any, e: Any, total: Any) -> None:
     """Set e = exp(x * scale) and `total` to its sum over the classes."""
-    total[:] = ZERO
+    for b in range(ROWS):
+        total[b] = ZERO
     for j in range(k):
         for b in range(ROWS):
             v = exp32(x[j, b] * scale)
@@ -72,7 +74,8 @@ def normalise(x: Any, k: int, scale: Any, e: Any, total: Any) -> None:
 def members(x: Any, e: Any, total: Any, thresholds: Any, pairs: Any) -> None:
     """Count, per row and threshold set, the classes with S >= threshold > 0; sum their x."""
     for w in range(thresholds.shape[0]):
-        pairs[w] = ZERO
+        for b in range(ROWS):
+            pairs[w, 0, b], pairs[w, 1, b] = ZERO, ZERO
         for j in range(thresholds.shape[1]):
             threshold = thresholds[w, j]
             for b in range(ROWS):
@@ -84,7 +87,8 @@ def members(x: Any, e: Any, total: Any, thresholds: Any, pairs: Any) -> None:
 
 @step
 def _fresh(x: Any, k: int, scale: Any, e: Any, r: Any) -> None:
-    r[:] = ZERO
+    for b in range(ROWS):
+        r[0, b], r[1, b], r[2, b] = ZERO, ZERO, ZERO
     for j in range(k):
         for b in range(ROWS):
             d = x[j, b]
@@ -99,8 +103,9 @@ def _fresh(x: Any, k: int, scale: Any, e: Any, r: Any) -> None:
 @step
 def _two_squarings(x: Any, k: int, e: Any, r: Any, s: Any) -> None:
     # Two classes and two nodes at a time: the running sums are moved a quarter as often.
-    r[:] = ZERO
-    s[:] = ZERO
+    for b in range(ROWS):
+        r[0, b], r[1, b], r[2, b] = ZERO, ZERO, ZERO
+        s[0, b], s[1, b], s[2, b] = ZERO, ZERO, ZERO
     for j in range(0, k, 2):
         for b in range(ROWS):
             d, d2 = x[j, b], x[j + 1, b]

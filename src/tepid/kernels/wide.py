@@ -5,41 +5,32 @@ The same steps as `narrow`, written into lane `b` of the same tile.
 
 from typing import Any
 
-import numpy as np
-
 from tepid.kernels.elementary import exp32, f32, maximum, step
 from tepid.kernels.narrow import ABSENT, CHAIN, LARGEST, MASKED, ONE, ZERO
 
 # A row is finished when all that is not its maximum has shrunk to this.
 GONE = f32(1e-18)
-# The maximum is found run by run, so that where it first stands is soon found too.
-_RUN = 128
-
-
-@step
-def _high(z: Any, start: int, length: int) -> Any:
-    high = z[start]
-    for j in range(start, start + length):
-        high = maximum(high, z[j])
-    return high
+# Where the maximum first stands is looked for in runs of this many classes.
+_RUN = 64
 
 
 @step
 def peak(z: Any) -> Any:
     """The maximum of a row and where it first stands; -1 for a row with NaN, +inf, or only -inf."""
     k = z.shape[0]
-    rest = k % _RUN
-    top, first = z[0], 0
-    for start in range(0, k - rest, _RUN):
-        high = _high(z, start, _RUN)
-        if high > top or np.isnan(high):  # nothing is higher than NaN, so it stays
-            top, first = high, start
-    if rest:
-        high = _high(z, k - rest, rest)
-        if high > top or np.isnan(high):
-            top, first = high, k - rest
+    top = z[0]
+    for j in range(k):
+        top = maximum(top, z[j])
     if not (MASKED < top <= LARGEST):
         return top, -1
+    first = 0
+    while first + _RUN <= k:
+        hits = ZERO
+        for j in range(first, first + _RUN):
+            hits += ONE if z[j] == top else ZERO
+        if hits > ZERO:
+            break
+        first += _RUN
     while z[first] != top:
         first += 1
     return top, first
