@@ -33,6 +33,7 @@ format: $(VENV)/.setup ## What ruff can mend by itself.
 bench: $(VENV)/.setup ## The figures in benchmarks/results.
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/evidence.py
 
 mutants: $(VENV)/.setup ## Break the summaries one operator at a time; a test must notice each.
 	$(BIN)/python scripts/mutants.py

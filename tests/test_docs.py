@@ -1,0 +1,81 @@
+"""The README: its commands run, its numbers come from committed files."""
+
+import contextlib
+import importlib.util
+import io
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tepid
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def _script(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_commands_in_the_readme_run(tmp_path):
+    data = tepid.demo.fashion()
+    np.save(tmp_path / "logits.npy", data["logits"][:1500])
+    np.save(tmp_path / "labels.npy", data["labels"][:1500])
+    np.save(tmp_path / "y.npy", data["labels"][:1500])
+    np.savez(tmp_path / "logits.npz", logits=data["logits"][:1500], labels=data["labels"][:1500])
+    blocks = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+    lines = [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
+    lines += re.findall(r"`(tepid fit [^`]*)`", README)
+    commands = [shlex.split(line) for line in lines if line.startswith("tepid ")]
+    assert len(commands) >= 7
+    for command in commands:
+        done = subprocess.run(
+            [sys.executable, "-m", *command],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, (command, done.stderr)
+        assert done.stdout
+
+
+def test_the_python_example_prints_what_the_readme_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = re.search(r"```python\n(.*?)```", README, re.DOTALL).group(1)
+    said = re.search(r"<!-- output -->\n```text\n(.*?)```", README, re.DOTALL).group(1)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code, {})  # the README's own example
+    assert printed.getvalue() == said
+
+
+def test_the_table_of_evidence_comes_from_its_committed_file():
+    result = json.loads((ROOT / "benchmarks" / "results" / "evidence.json").read_text())
+    assert result["command"].startswith("python benchmarks/evidence.py")
+    assert _script("evidence").table(result) in README
+
+
+@pytest.mark.slow
+def test_the_committed_evidence_is_what_the_code_measures():
+    result = json.loads((ROOT / "benchmarks" / "results" / "evidence.json").read_text())
+    again = _script("evidence").measure(result["splits"], result["seed"])
+    for name, method in result["methods"].items():
+        for measure, value in method.items():
+            assert again["methods"][name][measure] == pytest.approx(value, rel=1e-6)
+
+
+def test_no_file_speaks_of_a_machine():
+    paths = [*ROOT.glob("*.md"), *(ROOT / "src").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.*")]
+    for path in paths:
+        if path.suffix in (".md", ".py", ".json", ".toml"):
+            assert str(Path.home()) + "/" not in path.read_text(encoding="utf-8"), path
