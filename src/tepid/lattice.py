@@ -1,7 +1,7 @@
 """The temperatures at which a curve is known."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 
 import numpy as np
 
@@ -32,11 +32,10 @@ class Lattice:
         """One node."""
         return cls((_single(1.0 / temperature),), (1,))
 
-    @cached_property
+    @property
     def nodes(self) -> Float64:
         """Every node, rising."""
-        octaves = 2.0 ** np.arange(max(self.lengths))[:, None]
-        return np.asarray((octaves * self.starts).reshape(-1)[: sum(self.lengths)])
+        return _nodes(self)
 
     @property
     def unit(self) -> float:
@@ -46,6 +45,14 @@ class Lattice:
     def __str__(self) -> str:
         nodes = self.nodes
         return f"{len(nodes)} nodes from T = {1 / nodes[-1]:.4g} to {1 / nodes[0]:.4g}"
+
+
+@lru_cache(maxsize=64)
+def _nodes(lattice: Lattice) -> Float64:
+    octaves = 2.0 ** np.arange(max(lattice.lengths))[:, None]
+    nodes = np.array((octaves * lattice.starts).reshape(-1)[: sum(lattice.lengths)])
+    nodes.flags.writeable = False  # every lattice of this shape shares it
+    return nodes
 
 
 def _single(beta: float) -> float:

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol, Self, TypeVar
 
 from tepid.arrays import InputError, RowError
@@ -18,6 +19,7 @@ class Adds(Protocol):
 
 
 Summary = TypeVar("Summary", bound=Adds)
+Waiting = deque[tuple[Block, Future[Summary]]]
 # Called with what is being done, how many rows are done, and how many there are if that is known.
 Progress = Callable[[str, int, int | None], None]
 
@@ -25,7 +27,7 @@ ENVIRONMENT = "TEPID_THREADS"
 # One block: large against the cost of a call, small against memory.
 _LOGITS_PER_BLOCK = 1 << 20
 # Below this, starting a thread costs more than the work it would take over.
-_LOGITS_FOR_TWO = 1 << 15
+_LOGITS_FOR_TWO = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -38,15 +40,11 @@ class Threads:
     def total(self, of: Callable[[Block], Summary], source: Source, stage: str) -> Summary:
         """The sum of `of(block)` over all blocks, added in the order of the rows."""
         threads = self._threads()
-        rows = _rows_per_block(source, threads)
-        blocks = source.blocks(rows)
         size = None if source.rows is None else source.rows * (source.classes or 2)
-        if threads == 1 or (size is not None and size < _LOGITS_FOR_TWO):
-            results: Iterator[tuple[Block, Summary]] = ((b, _of(of, b)) for b in blocks)
-        else:
-            results = _mapped(of, blocks, threads)
+        if size is not None and size < _LOGITS_FOR_TWO:
+            threads = 1
         total = None
-        for block, part in results:
+        for block, part in _mapped(of, source.blocks(_rows_per_block(source, threads)), threads):
             total = part if total is None else total + part
             if self.progress:
                 self.progress(stage, block.start + len(block.logits), source.rows)
@@ -75,21 +73,49 @@ def _rows_per_block(source: Source, threads: int) -> int:
 def _mapped(
     of: Callable[[Block], Summary], blocks: Iterator[Block], threads: int
 ) -> Iterator[tuple[Block, Summary]]:
-    # Few blocks are in flight at once, so that memory does not grow with the data.
-    with ThreadPoolExecutor(threads, thread_name_prefix="tepid") as pool:
-        waiting: deque[tuple[Block, Future[Summary]]] = deque()
-        try:
-            for block in blocks:
-                waiting.append((block, pool.submit(_of, of, block)))
-                if len(waiting) > threads + 1:
-                    done, future = waiting.popleft()
-                    yield done, future.result()
-            while waiting:
+    """`of` of every block, in order; the calling thread takes a block when the others have enough.
+
+    Few blocks are in flight at once, so that memory does not grow with the data.
+    """
+    waiting: Waiting[Summary] = deque()
+    try:
+        for block in blocks:
+            waiting.append((block, _begun(of, block, waiting, threads - 1)))
+            while waiting and waiting[0][1].done():
                 done, future = waiting.popleft()
                 yield done, future.result()
-        finally:
-            for _, future in waiting:
-                future.cancel()
+        _take_over(of, waiting)
+        for done, future in waiting:
+            yield done, future.result()
+    finally:
+        for _, future in waiting:
+            future.cancel()
+
+
+def _begun(
+    of: Callable[[Block], Summary], block: Block, waiting: Waiting[Summary], helpers: int
+) -> Future[Summary]:
+    if sum(not future.done() for _, future in waiting) < 2 * helpers:
+        return _pool(helpers, os.getpid()).submit(_of, of, block)
+    return _done(of, block)
+
+
+def _take_over(of: Callable[[Block], Summary], waiting: Waiting[Summary]) -> None:
+    for i, (block, future) in enumerate(waiting):
+        if future.cancel():  # nobody has begun it
+            waiting[i] = (block, _done(of, block))
+
+
+def _done(of: Callable[[Block], Summary], block: Block) -> Future[Summary]:
+    future: Future[Summary] = Future()
+    future.set_result(_of(of, block))
+    return future
+
+
+@lru_cache(maxsize=8)
+def _pool(helpers: int, process: int) -> ThreadPoolExecutor:  # noqa: ARG001  # threads do not fork
+    """Threads that wait for work between the passes of a fit; starting them takes longer."""
+    return ThreadPoolExecutor(helpers, thread_name_prefix="tepid")
 
 
 def _of(of: Callable[[Block], Summary], block: Block) -> Summary:

@@ -177,7 +177,7 @@ def curve_sums(
     """
     n, k = z.shape
     few = k <= FEW_CLASSES
-    width = k + k % 2 if few else (k + 31) // 32 * 32
+    width = k + k % 2 if few else (k + 15) // 16 * 16
     x = np.full((width, ROWS) if few else (2, width), ABSENT)
     e = np.zeros((width, ROWS) if few else (1, width), np.float32)
     nodes, kinds = histogram.shape[0], per.shape[0]
