@@ -91,9 +91,17 @@ def noticed(package: Path) -> bool:
         "no:cacheprovider",
     ]
     tests = [str(ROOT / "tests" / name) for name in TESTS]
-    done = subprocess.run(
-        [*command, *tests], cwd=ROOT, env=environment, capture_output=True, timeout=600, check=False
-    )
+    try:
+        done = subprocess.run(
+            [*command, *tests],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            timeout=180,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return True
     return done.returncode != 0
 
 

@@ -76,9 +76,11 @@ def search(source: Source, engine: Threads, question: Question) -> Answer:
     lattice = Lattice.window(*first, per_octave=question.per_octave)
     curve = engine.total(_curve(question, lattice, exact=False), source, "summing")
     readings = _readings(question, curve)
-    while source.repeatable and any(r.where in ("below", "above") for r in readings):
+    # Logits too large for the window hide how large they are, so once may not be enough.
+    for _ in range(3):
         wide = Lattice.window(*_octaves(curve), per_octave=question.per_octave)
-        if wide == curve.lattice:
+        outside = any(reading.where in ("below", "above") for reading in readings)
+        if not (source.repeatable and outside) or wide == curve.lattice:
             break
         curve = engine.total(_curve(question, wide, exact=False), source, "widening")
         readings = _readings(question, curve)

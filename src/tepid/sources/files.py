@@ -18,7 +18,7 @@ from tepid.arrays import InputError, RowError
 
 # Pages of a memory map that were read are handed back after this many bytes, so that a file
 # larger than memory is never resident as a whole.
-_RESIDENT = 64 << 20
+_RESIDENT = 16 << 20
 
 
 @dataclass(frozen=True)
