@@ -1,5 +1,6 @@
 """The temperatures at which a curve is known."""
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -40,7 +41,7 @@ class Lattice:
     @property
     def unit(self) -> float:
         """The power of two at or just below the first node."""
-        return float(2.0 ** np.floor(np.log2(self.starts[0])))
+        return 2.0 ** math.floor(math.log2(self.starts[0]))
 
     def __str__(self) -> str:
         nodes = self.nodes

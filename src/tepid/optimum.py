@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from tepid.arrays import Float64
 from tepid.curve import Curve
 
@@ -19,6 +21,8 @@ INTERPOLATION = {1: 6e-3, 2: 2e-4, 4: 1e-5}
 
 # Coefficients, lowest power first.
 Polynomial = tuple[float, ...]
+# Value, slope and curvature by log beta at a node.
+OnNodes = Callable[[int], tuple[float, float, float]]
 Where = Literal["inside", "below", "above", "beyond-zero", "beyond-infinity", "nowhere"]
 
 
@@ -41,7 +45,7 @@ def least_loss(curve: Curve, weighting: int = 0) -> Reading:
     exists: if every pair is its row's maximum the loss falls for ever as T shrinks, and if the
     pairs are no better than chance, $L'(0) \ge 0$, as T grows.
     """
-    slope, nodes = curve.slope[weighting], curve.lattice.nodes
+    nodes = curve.lattice.nodes
     flat, pull = curve.flat[weighting], curve.pull[weighting]
     if flat == 0:
         return Reading("nowhere", 1.0)
@@ -50,7 +54,8 @@ def least_loss(curve: Curve, weighting: int = 0) -> Reading:
         return Reading("beyond-infinity", _edge(curve, 0))
     if pull == 0:
         return Reading("beyond-zero", _edge(curve, -1))
-    return _crossing(curve, slope, lambda q: _derived(_quintic(*_loss(curve, weighting), nodes, q)))
+    loss = _loss(curve, weighting)
+    return _crossing(curve, curve.slope[weighting], lambda q: _derived(_quintic(loss, nodes, q)))
 
 
 def matching_confidence(curve: Curve, accuracy: float) -> Reading:
@@ -61,16 +66,17 @@ def matching_confidence(curve: Curve, accuracy: float) -> Reading:
         return Reading("beyond-zero", _edge(curve, -1))
     if accuracy * curve.weight <= curve.softest:
         return Reading("beyond-infinity", _edge(curve, 0))
-    confidence, slope, bend = _confidence(curve)
-    gap = confidence - accuracy * curve.weight
-    return _crossing(curve, gap, lambda q: _quintic(gap, slope, bend, curve.lattice.nodes, q))
+    wanted = accuracy * curve.weight
+    gap = _confidence(curve, wanted)
+    nodes = curve.lattice.nodes
+    return _crossing(curve, curve.confidence - wanted, lambda q: _quintic(gap, nodes, q))
 
 
 def confidence_at(curve: Curve, temperature: float) -> float:
     """The mean confidence at a temperature inside the window, interpolated."""
     nodes = curve.lattice.nodes
     beta = min(max(1.0 / temperature, nodes[0]), nodes[-1])
-    return _derivative(*_confidence(curve), curve, beta, order=0) / curve.weight
+    return _derivative(_confidence(curve, 0.0), curve, beta, order=0) / curve.weight
 
 
 def loss_step(point: Curve, curve: Curve, weighting: int = 0) -> float:
@@ -82,7 +88,7 @@ def loss_step(point: Curve, curve: Curve, weighting: int = 0) -> float:
     beta = point.lattice.nodes[0]
     slope = beta * point.slope[0, 0]
     bend = beta**2 * point.curvature[0, 0] + slope
-    change = _derivative(*_loss(curve, weighting), curve, beta, order=3)
+    change = _derivative(_loss(curve, weighting), curve, beta, order=3)
     return _step(slope, bend, change)
 
 
@@ -103,27 +109,38 @@ def _step(f: float, df: float, ddf: float) -> float:
     return float(2 * f / (df + math.sqrt(inner)))
 
 
-def _loss(curve: Curve, weighting: int) -> tuple[Float64, Float64, Float64]:
+def _loss(curve: Curve, weighting: int) -> OnNodes:
     """Loss, slope and curvature by log beta."""
     nodes = curve.lattice.nodes
-    slope = nodes * curve.slope[weighting]
-    return curve.loss[weighting], slope, nodes**2 * curve.curvature[weighting] + slope
+
+    def at(q: int) -> tuple[float, float, float]:
+        beta = float(nodes[q])
+        slope = beta * float(curve.slope[weighting, q])
+        bend = beta * beta * float(curve.curvature[weighting, q]) + slope
+        return float(curve.loss[weighting, q]), slope, bend
+
+    return at
 
 
-def _confidence(curve: Curve) -> tuple[Float64, Float64, Float64]:
+def _confidence(curve: Curve, less: float) -> OnNodes:
+    """The sum of confidences, less a constant, with its slope and curvature by log beta."""
     nodes = curve.lattice.nodes
-    slope = nodes * curve.confidence_slope
-    return curve.confidence, slope, nodes**2 * curve.confidence_curvature + slope
+
+    def at(q: int) -> tuple[float, float, float]:
+        beta = float(nodes[q])
+        slope = beta * float(curve.confidence_slope[q])
+        bend = beta * beta * float(curve.confidence_curvature[q]) + slope
+        return float(curve.confidence[q]) - less, slope, bend
+
+    return at
 
 
-def _derivative(
-    f: Float64, df: Float64, ddf: Float64, curve: Curve, beta: float, *, order: int
-) -> float:
+def _derivative(function: OnNodes, curve: Curve, beta: float, *, order: int) -> float:
     """A derivative by log beta of the curve between its nodes; order 0 is the value."""
     nodes = curve.lattice.nodes
-    q = min(max(int((nodes <= beta).sum()) - 1, 0), len(nodes) - 2)
+    q = min(max(int(np.count_nonzero(nodes <= beta)) - 1, 0), len(nodes) - 2)
     h = math.log(nodes[q + 1] / nodes[q])
-    polynomial = _quintic(f, df, ddf, nodes, q)
+    polynomial = _quintic(function, nodes, q)
     for _ in range(order):
         polynomial = _derived(polynomial)
     return _value(polynomial, math.log(beta / nodes[q]) / h) / h**order
@@ -135,7 +152,7 @@ def _crossing(curve: Curve, rising: Float64, between: Callable[[int], Polynomial
         return Reading("above", _edge(curve, 0))
     if rising[-1] < 0:
         return Reading("below", _edge(curve, -1))
-    q = min(max(int((rising < 0).sum()) - 1, 0), len(nodes) - 2)
+    q = min(max(int(np.count_nonzero(rising < 0)) - 1, 0), len(nodes) - 2)
     step = math.log(nodes[q + 1] / nodes[q])
     return Reading("inside", float(math.exp(-_root(between(q)) * step) / nodes[q]))
 
@@ -144,14 +161,15 @@ def _edge(curve: Curve, node: int) -> float:
     return float(1.0 / curve.lattice.nodes[node])
 
 
-def _quintic(f: Float64, df: Float64, ddf: Float64, nodes: Float64, q: int) -> Polynomial:
+def _quintic(function: OnNodes, nodes: Float64, q: int) -> Polynomial:
     """The Hermite quintic on node q to q + 1, in t from 0 to 1."""
     h = math.log(nodes[q + 1] / nodes[q])
-    c0, c1, c2 = float(f[q]), h * float(df[q]), h * h * float(ddf[q]) / 2
+    (f0, df0, ddf0), (f1, df1, ddf1) = function(q), function(q + 1)
+    c0, c1, c2 = f0, h * df0, h * h * ddf0 / 2
     # What the upper end still lacks in value, slope and curvature.
-    rest = float(f[q + 1]) - (c0 + c1 + c2)
-    slope = h * float(df[q + 1]) - (c1 + 2 * c2)
-    bend = h * h * float(ddf[q + 1]) - 2 * c2
+    rest = f1 - (c0 + c1 + c2)
+    slope = h * df1 - (c1 + 2 * c2)
+    bend = h * h * ddf1 - 2 * c2
     c3 = 10 * rest - 4 * slope + bend / 2
     c4 = -15 * rest + 7 * slope - bend
     c5 = 6 * rest - 3 * slope + bend / 2
