@@ -123,9 +123,11 @@ def _narrow_tile(
     z: Any, start: int, rows: int, unit: Any, thresholds: Any, labels: Any, scales: Any,
     lengths: Any, x: Any, e: Any, best: Any, shape: Any, single: Any, moments: Any,
 ) -> int:  # fmt: skip
-    bad = narrow.read(z, start, rows, unit, x, best, shape)
+    top = np.empty(ROWS, np.float32)
+    bad = narrow.read(z, start, rows, x, top, best)
     if bad >= 0:
         return bad
+    narrow.centre(x, z.shape[1], top, unit, shape)
     if thresholds.shape[0]:
         total = np.empty(ROWS, np.float32)
         narrow.normalise(x, z.shape[1], ONE / unit, e, total)

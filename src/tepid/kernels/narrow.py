@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tepid.kernels.elementary import exp32, f32, step
+from tepid.kernels.elementary import exp32, f32, maximum, step
 
 ROWS = 64
 # Up to here rows side by side are faster, beyond it classes side by side.
@@ -16,46 +16,67 @@ FEW_CLASSES = 112
 ZERO, ONE, LARGEST = f32(0.0), f32(1.0), f32(np.finfo(np.float32).max)
 # Stands for a class that takes no part: its exponential is 0, and its square still a number.
 ABSENT = f32(-1e18)
+# A class that is there, however far below.
+FARTHEST = f32(-1e17)
 MASKED = f32(-np.inf)
 # Squaring doubles the relative error of an exponential: start afresh after six of them.
 CHAIN = 7
 
 
 @step
-def read(z: Any, start: int, rows: int, unit: Any, x: Any, best: Any, shape: Any) -> int:
-    """Fill a tile; `shape` gets ties, live classes and the sum of x. Returns a bad row or -1."""
+def read(z: Any, start: int, rows: int, x: Any, top: Any, best: Any) -> int:
+    """Fill a tile with logits, each row's maximum and where it first stands; a bad row or -1."""
     k = z.shape[1]
     for b in range(rows):
         for j in range(k):
             x[j, b] = z[start + b, j]
-    top = np.empty(ROWS, np.float32)
-    bad = np.zeros(ROWS, np.float32)
     for b in range(ROWS):
-        top[b] = MASKED
+        top[b] = x[0, b]
         best[b] = ZERO
-    for j in range(k):
+    for j in range(1, k):
         index = f32(j)
         for b in range(ROWS):
             v = x[j, b]
-            above = v > top[b]
-            top[b] = v if above else top[b]
-            best[b] = index if above else best[b]
-            bad[b] += ZERO if v <= LARGEST else ONE
+            best[b] = index if v > top[b] else best[b]
+            top[b] = maximum(top[b], v)
     for b in range(rows):
-        if bad[b] > ZERO or top[b] == MASKED:
+        if not (MASKED < top[b] <= LARGEST):
             return b
+    return -1
+
+
+@step
+def centre(x: Any, k: int, top: Any, unit: Any, shape: Any) -> None:
+    """Turn logits into x; `shape` gets the ties, the live classes and the sum of x over them."""
     for b in range(ROWS):
-        shape[0, b], shape[1, b], shape[2, b] = ZERO, ZERO, ZERO
+        shape[0, b], shape[1, b], shape[2, b] = ZERO, f32(k), ZERO
     for j in range(k):
         for b in range(ROWS):
             v = x[j, b]
-            d = max(v * unit - top[b] * unit, ABSENT)
-            live = v > MASKED
-            shape[0, b] += ONE if v == top[b] else ZERO
-            shape[1, b] += ONE if live else ZERO
-            shape[2, b] += d if live else ZERO
+            d = max(v * unit - top[b] * unit, FARTHEST)
+            d = d if v > MASKED else ABSENT
+            shape[0, b] += ONE if d == ZERO else ZERO
+            shape[2, b] += d
             x[j, b] = d
-    return -1
+    for b in range(ROWS):
+        if shape[2, b] <= ABSENT:  # perhaps a masked class, which is hardly ever there
+            shape[1, b], shape[2, b] = ZERO, ZERO
+            for j in range(k):
+                if x[j, b] > ABSENT:
+                    shape[1, b] += ONE
+                    shape[2, b] += x[j, b]
+
+
+@step
+def exponentials(x: Any, k: int, top: Any, e: Any, total: Any) -> None:
+    """Set e = exp(logit - maximum) and `total` to its sum over the classes."""
+    for b in range(ROWS):
+        total[b] = ZERO
+    for j in range(k):
+        for b in range(ROWS):
+            v = exp32(x[j, b] - top[b])
+            e[j, b] = v
+            total[b] += v
 
 
 @step

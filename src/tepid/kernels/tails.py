@@ -16,12 +16,12 @@ from tepid.kernels.narrow import FEW_CLASSES, ONE, ROWS, ZERO
 def _tail_tile(
     z: Any, start: int, rows: int, u: Any, x: Any, e: Any, scratch: Any, out: Any
 ) -> int:
-    best, shape, total = scratch[0], scratch[1:4], scratch[4]
-    bad = narrow.read(z, start, rows, ONE, x, best, shape)
+    best, top, total = scratch[0], scratch[1], scratch[2]
+    bad = narrow.read(z, start, rows, x, top, best)
     if bad >= 0:
         return bad
     k = z.shape[1]
-    narrow.normalise(x, k, ONE, e, total)
+    narrow.exponentials(x, k, top, e, total)
     for b in range(ROWS):
         total[b] = ONE / total[b]
     for b in range(rows):
@@ -78,7 +78,7 @@ def tail_sums(z: Any, weight: Any, out: Any) -> int:
         return -1
     u = np.zeros(ROWS)
     x, e = np.zeros((k, ROWS), np.float32), np.zeros((k, ROWS), np.float32)
-    scratch = np.zeros((5, ROWS), np.float32)
+    scratch = np.zeros((3, ROWS), np.float32)
     for start in range(0, n, ROWS):
         rows = min(ROWS, n - start)
         for b in range(ROWS):

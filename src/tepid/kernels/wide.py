@@ -6,7 +6,7 @@ The same steps as `narrow`, written into lane `b` of the same tile.
 from typing import Any
 
 from tepid.kernels.elementary import exp32, f32, maximum, step
-from tepid.kernels.narrow import ABSENT, CHAIN, LARGEST, MASKED, ONE, ZERO
+from tepid.kernels.narrow import ABSENT, CHAIN, FARTHEST, LARGEST, MASKED, ONE, ZERO
 
 # A row is finished when all that is not its maximum has shrunk to this.
 GONE = f32(1e-18)
@@ -38,14 +38,14 @@ def peak(z: Any) -> Any:
 
 @step
 def read(z: Any, top: Any, unit: Any, x: Any, b: int, shape: Any) -> None:
-    """Fill x with the row's distances to its maximum; `shape[:, b]` as in `narrow.read`."""
+    """Fill x with the row's distances to its maximum; `shape[:, b]` as in `narrow.centre`."""
     ties, live, total = ZERO, ZERO, ZERO
     base = top * unit
     for j in range(z.shape[0]):
         v = z[j]
-        d = max(v * unit - base, ABSENT)
-        x[j] = d
         here = v > MASKED
+        d = max(v * unit - base, FARTHEST)
+        x[j] = d if here else ABSENT
         live += ONE if here else ZERO
         ties += ONE if v == top else ZERO
         total += d if here else ZERO

@@ -14,8 +14,8 @@ from tepid.optimum import INTERPOLATION, Reading, confidence_at
 from tepid.sources import Block, Source
 from tepid.temperature import Status
 
-# Where the data can be read again six octaves are enough to begin with.
-_FIRST = (-3, 3)
+# Where the data can be read again, T from 1/4 to 8 is enough to begin with.
+_FIRST = (-3, 2)
 # How far from the scale of the logits, in octaves, a temperature is looked for.
 _REACH = 8
 # A step this small leaves an error below 1e-7.
