@@ -263,7 +263,7 @@ def test_a_stream_that_cannot_be_read_again_gives_what_its_curve_gives(fashion):
     once = tepid.from_labels(iter(np.split(z, 7 * [0] + [5000])), y)
     assert once.value == pytest.approx(again.value, rel=once.precision)
     assert once.precision == 2e-4
-    assert again.precision == 1e-7
+    assert again.precision == 5e-6
     assert once.interval is None
     assert once.implied_accuracy == pytest.approx(again.implied_accuracy, abs=1e-4)
     matched = tepid.from_accuracy(iter([z]), 0.93)
@@ -284,11 +284,11 @@ def test_a_stream_that_ends_outside_its_window_is_at_the_bound(network):
 
 def test_bad_arguments_are_named():
     z = np.eye(3)
-    with pytest.raises(tepid.InputError, match=r"accuracy must be in \(0, 1\], got 93"):
+    with pytest.raises(tepid.InputError, match=r"accuracy must be in \[0, 1\], got 93"):
         tepid.from_accuracy(z, 93)
-    with pytest.raises(tepid.InputError, match=r"accuracy must be in \(0, 1\], got 0"):
-        tepid.from_accuracy(z, 0)
-    with pytest.raises(tepid.InputError, match=r"accuracy must be in \(0, 1\], got nan"):
+    with pytest.raises(tepid.InputError, match=r"accuracy must be in \[0, 1\], got -0.1"):
+        tepid.from_accuracy(z, -0.1)
+    with pytest.raises(tepid.InputError, match=r"accuracy must be in \[0, 1\], got nan"):
         tepid.from_accuracy(z, float("nan"))
     with pytest.raises(tepid.InputError, match=r"from low to high, got 0.9 to 0.8"):
         tepid.from_accuracy(z, (0.9, 0.8))
@@ -303,7 +303,7 @@ def test_bad_arguments_are_named():
 
 def test_logits_that_float32_cannot_hold_are_refused():
     with pytest.raises(
-        tepid.InputError, match=r"within 1e\+38 .* got 0 for class 1 below 1e\+300 at"
+        tepid.InputError, match=r"within 3.4.*e\+38 .* got 0 for class 1 below 1e\+300 at"
     ):
         tepid.from_labels(np.array([[1.0, 0.0], [1e300, 0.0]]), [0, 1])
 

@@ -51,6 +51,8 @@ def test_the_protocol_refuses_what_cannot_be_split(fashion):
         tepid.protocol.compare(z, y, fraction=1.0)
     with pytest.raises(tepid.InputError, match="splits must be at least one, got 0"):
         tepid.protocol.compare(z, y, splits=0)
+    with pytest.raises(tepid.InputError, match="seed must not be below zero, got -1"):
+        tepid.protocol.compare(z, y, seed=-1)
 
 
 def test_on_the_demo_data_uts_closes_most_of_the_gap(fashion):

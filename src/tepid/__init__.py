@@ -4,10 +4,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tepid import arrays, demo, engines, metrics, optimum, protocol, sources
-    from tepid.arrays import InputError, logits_of
+    from tepid import arrays, demo, engines, errors, metrics, optimum, protocol, shapes, sources
+    from tepid.arrays import logits_of
     from tepid.curve import Curve
     from tepid.engines import Threads
+    from tepid.errors import InputError
     from tepid.lattice import Lattice
     from tepid.methods import from_accuracy, from_labels, from_logits
     from tepid.reliability import Reliability
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 # Names are imported when first used, so that `tepid --help` does not wait for numba.
 _HOMES = {
     "Curve": "curve",
-    "InputError": "arrays",
+    "InputError": "errors",
     "Lattice": "lattice",
     "Reliability": "reliability",
     "Tails": "tails",
@@ -29,7 +30,17 @@ _HOMES = {
     "load": "temperature",
     "logits_of": "arrays",
 }
-_MODULES = ("arrays", "demo", "engines", "metrics", "optimum", "protocol", "sources")
+_MODULES = (
+    "arrays",
+    "demo",
+    "engines",
+    "errors",
+    "metrics",
+    "optimum",
+    "protocol",
+    "shapes",
+    "sources",
+)
 
 __all__ = [
     "Curve",
@@ -42,6 +53,7 @@ __all__ = [
     "arrays",
     "demo",
     "engines",
+    "errors",
     "from_accuracy",
     "from_labels",
     "from_logits",
@@ -50,6 +62,7 @@ __all__ = [
     "metrics",
     "optimum",
     "protocol",
+    "shapes",
     "sources",
 ]
 

@@ -10,30 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tepid.errors import InputError, RowError
+from tepid.shapes import matrix
+
 Array = NDArray[Any]
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
 
 
-# Logits further apart than this are no logits; float32 ends a little above.
-_FAR = 1e38
-
-
-class InputError(ValueError):
-    """Input that cannot be used; the message is one sentence for the person who gave it."""
-
-
-class RowError(InputError):
-    """One row is to blame; `moved` says the same of its place in the whole."""
-
-    def __init__(self, name: str, must: str, got: str, row: int) -> None:
-        self.name, self.must, self.got, self.row = name, must, got, row
-        super().__init__(f"{name} must {must}, got {got} at row {row}")
-
-    def moved(self, start: int, name: str | None = None) -> "RowError":
-        """The same complaint about row `start + row` of the data called `name`."""
-        return RowError(name or self.name, self.must, self.got, start + self.row)
+# Logits further apart than this, or all of a row nearer together, are beyond float32.
+_FAR = float(np.finfo(np.float32).max)
+_NEAR = 1e-30
 
 
 def as_array(data: ArrayLike, name: str = "logits") -> Any:
@@ -63,40 +51,6 @@ def is_foreign(data: object) -> bool:
     return hasattr(data, "__array_namespace__") and not hasattr(data, "__array__")
 
 
-def class_last(logits: Any, class_axis: int | None = None) -> Any:
-    """A view with the classes on the last axis; binary logits stay as they are."""
-    if class_axis is None:
-        if logits.ndim > 2:
-            raise InputError(
-                f"logits must have two dimensions, or class_axis must say where the classes are, "
-                f"got shape {tuple(logits.shape)}"
-            )
-        if logits.ndim == 0:
-            raise InputError("logits must have one row per sample, got a single number")
-        return logits
-    if not -logits.ndim <= class_axis < logits.ndim or logits.ndim < 2:
-        raise InputError(
-            f"class_axis must be an axis of logits, "
-            f"got {class_axis} for shape {tuple(logits.shape)}"
-        )
-    return np.moveaxis(logits, class_axis, -1)
-
-
-def matrix(logits: Any) -> Any:
-    """Logits as (n, k): (n,) and (n, 1) are binary logits z, which stand for the pair (0, z)."""
-    if logits.ndim == 1:
-        logits = logits[:, None]
-    if logits.ndim != 2:
-        raise InputError(f"logits must have two dimensions, got shape {tuple(logits.shape)}")
-    if logits.shape[1] == 0:
-        raise InputError("logits must have at least two classes, got none")
-    if logits.shape[1] == 1:
-        both = np.zeros((len(logits), 2), np.result_type(logits.dtype, np.float32))
-        both[:, 1:] = logits
-        return both
-    return logits
-
-
 def block(logits: Array) -> Float32:
     """A block of logits as the kernels take it: float32, C-ordered, read-only, maybe centred.
 
@@ -119,12 +73,22 @@ def centred(z: Array) -> Float64:
     top = z.max(axis=1, keepdims=True) if len(z) else z
     with np.errstate(invalid="ignore", over="ignore"):  # inf - inf marks the row for the kernels
         distance: Float64 = z - top
-        far = (distance < -_FAR) & np.isfinite(z)
+        far = (distance < -_FAR) & np.isfinite(z) & np.isfinite(top)
     if far.any():
         row, column = divmod(int(far.argmax()), z.shape[1])
         got = f"{z[row, column]:g} for class {column} below {top[row, 0]:g}"
         raise RowError("logits", f"lie within {_FAR:g} of their row's maximum", got, row)
+    _refuse_near(distance)
     return distance
+
+
+def _refuse_near(distance: Float64) -> None:
+    widest = -np.min(distance, axis=1, initial=0.0, where=np.isfinite(distance))
+    near = (widest > 0) & (widest < _NEAR)
+    if near.any():
+        row = int(near.argmax())
+        must = f"be equal or differ by more than {_NEAR:g} within a row"
+        raise RowError("logits", must, f"a difference of {widest[row]:g}", row)
 
 
 def unusable(logits: Array, row: int) -> RowError:

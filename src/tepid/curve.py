@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tepid import arrays, summary
+from tepid import arrays, errors, summary
 from tepid.arrays import Array, Float64, Int64
 from tepid.kernels import curves, reference
 from tepid.lattice import Lattice
@@ -80,7 +80,7 @@ class Curve:
         z = logits if arrays.is_foreign(logits) else arrays.block(logits)
         n, k = z.shape
         u = arrays.weight_column(sample_weight, n)
-        y = _NO_LABELS if labels is None else _unmasked(z, arrays.label_column(labels, n, k))
+        y = _NO_LABELS if labels is None else arrays.label_column(labels, n, k)
         empty = cls.zero(
             k, lattice=lattice, thresholds=thresholds, labelled=labels is not None, bins=bins
         )
@@ -88,6 +88,7 @@ class Curve:
         bad, filled = _sums(empty, z, u, y, add)
         if bad >= 0:
             raise arrays.unusable(logits, bad)
+        _refuse_masked(z, y)
         return _in_logits(empty, *filled)
 
     @classmethod
@@ -104,7 +105,7 @@ class Curve:
         lattice = lattice or Lattice.window()
         theta = np.zeros((0, classes)) if thresholds is None else np.atleast_2d(thresholds)
         if theta.shape[1] != classes:
-            raise arrays.InputError(
+            raise errors.InputError(
                 f"thresholds must have one entry per class, got {theta.shape[1]} for {classes}"
             )
         kinds, nodes = len(theta) + labelled, len(lattice.nodes)
@@ -148,14 +149,13 @@ class Curve:
         return summary.load(cls, path)
 
 
-def _unmasked(z: Any, labels: Int64) -> Int64:
+def _refuse_masked(z: Any, labels: Int64) -> None:
     chosen = np.asarray(z[np.arange(len(labels)), labels])
     masked = np.isneginf(chosen)
     if masked.any():
         row = int(masked.argmax())
         got = f"class {labels[row]}, whose logit is -inf,"
-        raise arrays.RowError("labels", "name a class that is not masked", got, row)
-    return labels
+        raise errors.RowError("labels", "name a class that is not masked", got, row)
 
 
 def _sums(curve: Curve, z: Any, u: Float64, y: Int64, add: Callable[..., Any]) -> tuple[Any, ...]:

@@ -6,7 +6,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from tepid.arrays import Float64, InputError
+from tepid.arrays import Float64
+from tepid.errors import InputError
 
 
 @dataclass(frozen=True)

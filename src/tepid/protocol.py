@@ -1,14 +1,16 @@
 """The paper's protocol: a random part of the test set to calibrate, the rest to report on."""
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tepid import arrays, metrics
-from tepid.arrays import Array, InputError, Int64
+from tepid import arrays, metrics, shapes
+from tepid.arrays import Array, Int64
 from tepid.engines import Threads
+from tepid.errors import InputError
 from tepid.methods import from_accuracy, from_labels, from_logits
 from tepid.reliability import Reliability
 
@@ -30,13 +32,9 @@ def compare(
     others; `accuracy` matches the accuracy of all rows, the one number a model card would give.
     `seconds` is the time of the fit alone.
     """
-    z = arrays.matrix(arrays.as_array(logits))
+    z = shapes.matrix(arrays.as_array(logits))
     y = arrays.label_column(labels, len(z), z.shape[1])
-    size = round(len(z) * fraction)
-    if splits < 1:
-        raise InputError(f"splits must be at least one, got {splits}")
-    if not 0 < size < len(z):
-        raise InputError(f"fraction must leave rows on both sides, got {fraction} of {len(z)} rows")
+    size = _check(len(z), splits, fraction, seed)
     engine = engine or Threads()
     report = engine.progress or (lambda _, __, ___: None)
     fits = _methods(z, y, Threads(engine.count))
@@ -57,6 +55,18 @@ def compare(
         "methods": {name: _statistics(measured) for name, measured in runs.items()},
         "cost_of_uts": seconds["uts"] / seconds["temperature"],
     }
+
+
+def _check(rows: int, splits: int, fraction: float, seed: int) -> int:
+    """How many rows to fit on."""
+    if splits < 1:
+        raise InputError(f"splits must be at least one, got {splits}")
+    if seed < 0:
+        raise InputError(f"seed must not be below zero, got {seed}")
+    size = round(rows * fraction) if math.isfinite(fraction) else 0
+    if not 0 < size < rows:
+        raise InputError(f"fraction must leave rows on both sides, got {fraction} of {rows} rows")
+    return size
 
 
 def _methods(z: Array, y: Int64, engine: Threads) -> dict[str, Fit]:

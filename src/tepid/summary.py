@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tepid.arrays import InputError
+from tepid.errors import InputError
 
 Summary = TypeVar("Summary")
 

@@ -3,7 +3,6 @@
 import dataclasses
 import importlib.metadata
 import json
-import math
 import os
 import sys
 from dataclasses import dataclass
@@ -12,8 +11,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from tepid import arrays
-from tepid.arrays import InputError
+from tepid import arrays, errors, shapes
+from tepid.errors import InputError
 from tepid.kernels import scores
 
 FORMAT = 1
@@ -42,7 +41,7 @@ class Temperature:
     status: Status = "ok"
     interval: tuple[float, float] | None = None
     sensitivity: tuple[float, float] | None = None
-    precision: float = 1e-7
+    precision: float = 5e-6
     warnings: tuple[str, ...] = ()
 
     def __float__(self) -> float:
@@ -57,35 +56,41 @@ class Temperature:
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(logits, torch.Tensor):
             return self._tensor(torch, logits, class_axis)
-        z = arrays.class_last(arrays.as_array(logits), class_axis)
-        k = 2 if z.ndim == 1 or z.shape[-1] == 1 else z.shape[-1]
-        self._check(k)
+        z = shapes.class_last(arrays.as_array(logits), class_axis)
+        k = shapes.class_count(z)
+        self.check_classes(k)
         lead = z.shape[:1] if z.ndim == 1 else z.shape[:-1]
-        dtype = np.float64 if z.dtype == np.float64 else np.float32
-        flat = z.reshape(-1, 1) if z.ndim == 1 else z.reshape(-1, z.shape[-1])
-        out = np.empty((math.prod(lead), k), dtype)
-        rows = max(1, _BLOCK // k)
-        for start in range(0, len(out), rows):
-            self._write(flat[start : start + rows], out[start : start + rows], start)
-        shaped = out.reshape(*lead, k)
-        return shaped if class_axis is None else np.moveaxis(shaped, -1, class_axis)
+        wide = z.dtype.kind == "f" and z.dtype.itemsize >= np.float64().itemsize
+        out = np.empty((*lead, k), np.float64 if wide else np.float32)
+        start = 0
+        for part in shapes.parts(lead, max(1, _BLOCK // k)):
+            block = z[part].reshape(-1, z.shape[-1] if z.ndim > 1 else 1)
+            out[part] = self._block(block, out.dtype, start).reshape(out[part].shape)
+            start += len(block)
+        return shapes.class_back(out, class_axis)
 
-    def _write(self, z: Any, out: Any, start: int) -> None:
-        block = arrays.block(z) if out.dtype == np.float32 else arrays.centred(arrays.matrix(z))
-        bad = scores.softmax(block, 1.0 / self.value, out)
-        if bad >= 0:
-            raise arrays.unusable(z, bad).moved(start)
+    def _block(self, z: Any, dtype: Any, start: int) -> Any:
+        out = np.empty((len(z), self.classes), dtype)
+        try:
+            block = arrays.block(z) if dtype == np.float32 else arrays.centred(shapes.matrix(z))
+            bad = scores.softmax(block, min(1.0 / self.value, sys.float_info.max), out)
+            if bad >= 0:
+                raise arrays.unusable(z, bad)
+        except errors.RowError as error:
+            raise error.moved(start) from None
+        return out
 
     def _tensor(self, torch: Any, logits: Any, class_axis: int | None) -> Any:
         if logits.device.type == "cpu":
             return torch.from_numpy(self(arrays.as_array(logits), class_axis=class_axis))
-        arrays.class_last(logits, class_axis)
-        self._check(logits.shape[-1 if class_axis is None else class_axis])
+        shapes.class_last(logits, class_axis)
+        self.check_classes(logits.shape[-1 if class_axis is None else class_axis])
         dtype = logits.dtype if logits.dtype == torch.float64 else torch.float32
         axis = -1 if class_axis is None else class_axis
         return torch.softmax(logits / self.value, dim=axis, dtype=dtype)
 
-    def _check(self, classes: int) -> None:
+    def check_classes(self, classes: int) -> None:
+        """Refuse logits of another number of classes than the calibration's."""
         if classes != self.classes:
             raise InputError(
                 f"logits must have the {self.classes} classes of the calibration, got {classes}"
@@ -114,8 +119,8 @@ def load(path: str | os.PathLike[str]) -> Temperature:
         stored = json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, UnicodeDecodeError):
         raise InputError(f"{path} must be a calibration saved by tepid, got no JSON") from None
-    if not isinstance(stored, dict) or stored.get("format") != FORMAT:
-        number = stored.get("format") if isinstance(stored, dict) else None
+    number = stored.get("format") if isinstance(stored, dict) else None
+    if type(number) is not int or number != FORMAT:
         raise InputError(f"{path} must have calibration format {FORMAT}, got {number}")
     for name, (check, must) in _SCHEMA.items():
         if name not in stored or not check(stored[name]):
@@ -138,8 +143,8 @@ def _pair(value: list[float] | None) -> tuple[float, float] | None:
     return None if value is None else (float(value[0]), float(value[1]))
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
 def _is_positive(value: Any) -> bool:
@@ -154,8 +159,8 @@ def _is_pair(value: Any) -> bool:
 _SCHEMA = {
     "temperature": (_is_positive, "is a number above zero"),
     "method": (lambda v: isinstance(v, str), "is a string"),
-    "samples": (lambda v: isinstance(v, int) and v >= 0, "is a count"),
-    "classes": (lambda v: isinstance(v, int) and v >= 2, "is a number of classes"),
+    "samples": (lambda v: type(v) is int and v >= 0, "is a count"),
+    "classes": (lambda v: type(v) is int and v >= 2, "is a number of classes"),
     "implied_accuracy": (lambda v: _is_number(v) and 0 <= v <= 1, "is in [0, 1]"),
     "status": (lambda v: v in get_args(Status), "is a known status"),
     "interval": (_is_pair, "is null or a pair of temperatures"),

@@ -25,7 +25,10 @@ def apply(
     output.refuse_overwriting(out, logits, calibration)
     temperature = tepid.load(calibration)
     source = tepid.sources.open_source(logits, class_axis=class_axis, probabilities=probabilities)
-    rows = tepid.sources.write_blocks(out, _calibrated(temperature, source))
+    blocks = _calibrated(temperature, source)
+    if class_axis is not None and source.lead is not None:
+        blocks = iter([_shaped(list(blocks), source.lead, class_axis)])
+    rows = tepid.sources.write_blocks(out, blocks)
     summary = {"output": str(out), "samples": rows, "classes": temperature.classes}
     if as_json:
         output.print_json(summary)
@@ -37,5 +40,11 @@ def _calibrated(temperature: "tepid.Temperature", source: "tepid.sources.Source"
     for block in source.blocks(max(1, (1 << 20) // temperature.classes)):
         try:
             yield temperature(block.logits)
-        except tepid.arrays.RowError as error:
+        except tepid.errors.RowError as error:
             raise error.moved(block.start, block.name) from None
+
+
+def _shaped(blocks: list[Any], lead: tuple[int, ...], class_axis: int) -> Any:
+    """All probabilities in the shape that their logits have."""
+    whole = tepid.shapes.joined(blocks).reshape(*lead, -1)
+    return tepid.shapes.class_back(whole, class_axis)

@@ -25,7 +25,7 @@ def compare(
     """
     source = tepid.sources.open_source(
         logits,
-        labels=logits.rpartition("#")[0] or logits if labels is None else labels,
+        labels=output.labels_beside(logits) if labels is None else labels,
         probabilities=probabilities,
     )
     with output.working(threads) as engine:

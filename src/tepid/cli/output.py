@@ -78,3 +78,12 @@ def refuse_overwriting(output: Path, *inputs: str | os.PathLike[str] | None) -> 
         raise tepid.InputError(f"output must be in a folder that exists, got {output}")
     if output.is_dir():
         raise tepid.InputError(f"output must be a file, got the folder {output}")
+
+
+def labels_beside(logits: str) -> str:
+    """Where the labels are when only the logits' file was named: its own member or column."""
+    name, _, fragment = logits.rpartition("#")
+    file = Path(name if fragment and name else logits)
+    if file.suffix.lower() == ".npy":
+        raise tepid.InputError(f"labels must be given, {file.name} cannot hold them, got none")
+    return f"{file}#labels" if file.suffix.lower() == ".npz" else str(file)

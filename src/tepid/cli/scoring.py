@@ -23,18 +23,15 @@ def score(
     """
     source = tepid.sources.open_source(
         logits,
-        labels=logits.rpartition("#")[0] or logits if labels is None else labels,
+        labels=output.labels_beside(logits) if labels is None else labels,
         class_axis=class_axis,
         probabilities=probabilities,
     )
-    temperatures = {"before": 1.0}
-    if calibration is not None:
-        temperatures["after"] = float(tepid.load(calibration))
+    fitted = {} if calibration is None else {"after": tepid.load(calibration)}
     with output.working(threads) as engine:
-        scored = {
-            name: engine.total(_reliability(t), source, f"scoring {name}")
-            for name, t in temperatures.items()
-        }
+        scored = {"before": engine.total(_reliability(None), source, "scoring before")}
+        for name, temperature in fitted.items():
+            scored[name] = engine.total(_reliability(temperature), source, f"scoring {name}")
     show(scored, as_json=as_json)
 
 
@@ -64,10 +61,14 @@ def show(scored: dict[str, "tepid.Reliability"], *, as_json: bool) -> None:
 
 
 def _reliability(
-    temperature: float,
+    temperature: "tepid.Temperature | None",
 ) -> Callable[["tepid.sources.Block"], "tepid.Reliability"]:
     def of(block: tepid.sources.Block) -> tepid.Reliability:
-        return tepid.Reliability.of_logits(block.logits, block.labels, temperature=temperature)
+        value = 1.0
+        if temperature is not None:
+            temperature.check_classes(tepid.shapes.class_count(block.logits))
+            value = float(temperature)
+        return tepid.Reliability.of_logits(block.logits, block.labels, temperature=value)
 
     return of
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol, Self, TypeVar
 
-from tepid.arrays import InputError, RowError
+from tepid.errors import InputError, RowError
 from tepid.sources.block import Block, Source, located
 
 

@@ -4,9 +4,9 @@ import math
 from functools import partial
 from typing import Any
 
-from tepid.arrays import InputError
 from tepid.curve import Curve
 from tepid.engines import Threads
+from tepid.errors import InputError
 from tepid.methods import verdict
 from tepid.methods.search import Question, search
 from tepid.optimum import confidence_step, matching_confidence
@@ -38,8 +38,8 @@ def from_accuracy(
     """
     low, high = accuracy if isinstance(accuracy, (tuple, list)) else (accuracy, accuracy)
     for end in (low, high):
-        if not 0 < end <= 1:
-            raise InputError(f"accuracy must be in (0, 1], got {end}")
+        if not 0 <= end <= 1:
+            raise InputError(f"accuracy must be in [0, 1], got {end}")
     if low > high:
         raise InputError(f"accuracy must be a range from low to high, got {low} to {high}")
     middle = (low + high) / 2

@@ -3,9 +3,9 @@
 import math
 from typing import Any
 
-from tepid.arrays import InputError
 from tepid.curve import Curve
 from tepid.engines import Threads
+from tepid.errors import InputError
 from tepid.methods import verdict
 from tepid.methods.search import Question, search
 from tepid.optimum import least_loss, loss_step

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tepid.arrays import InputError
 from tepid.engines import Threads
+from tepid.errors import InputError
 from tepid.methods import verdict
 from tepid.methods.search import Answer, Question, search
 from tepid.optimum import least_loss, loss_step

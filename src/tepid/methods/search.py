@@ -9,16 +9,19 @@ import numpy as np
 from tepid.arrays import Float64
 from tepid.curve import Curve
 from tepid.engines import Threads
+from tepid.errors import InputError
 from tepid.lattice import Lattice
-from tepid.optimum import INTERPOLATION, Reading, confidence_at
+from tepid.optimum import EXACT, INTERPOLATION, Reading, confidence_at
 from tepid.sources import Block, Source
 from tepid.temperature import Status
 
 # Where the data can be read again, T from 1/4 to 8 is enough to begin with.
-_FIRST = (-3, 2)
-# How far from the scale of the logits, in octaves, a temperature is looked for.
+_FIRST, _ONLY = (-3, 2), (-5, 5)
+# The window moves by this many octaves, up to where float32 ends.
+_STRIDE, _FARTHEST = 12, 108
+# How far from the scale of the logits, in octaves, the edge lies that stands for no temperature.
 _REACH = 8
-# A step this small leaves an error below 1e-7.
+# A step this small leaves an error well below EXACT.
 _LAST_STEP = 2e-3
 
 
@@ -67,29 +70,53 @@ class Answer:
     def precision(self) -> float:
         """A bound on the relative error of the temperature."""
         per_octave = len(self.curve.starts)
-        return 1e-7 if self.point is not None else INTERPOLATION[per_octave]
+        return EXACT if self.point is not None else INTERPOLATION[per_octave]
 
 
 def search(source: Source, engine: Threads, question: Question) -> Answer:
     """Answer a question in two or three passes, or in one if the data cannot be read again."""
-    first = _FIRST if source.repeatable else (-5, 5)
-    lattice = Lattice.window(*first, per_octave=question.per_octave)
-    curve = engine.total(_curve(question, lattice, exact=False), source, "summing")
-    readings = _readings(question, curve)
-    # Logits too large for the window hide how large they are, so once may not be enough.
-    for _ in range(3):
-        wide = Lattice.window(*_octaves(curve), per_octave=question.per_octave)
-        outside = any(reading.where in ("below", "above") for reading in readings)
-        if not (source.repeatable and outside) or wide == curve.lattice:
-            break
-        curve = engine.total(_curve(question, wide, exact=False), source, "widening")
-        readings = _readings(question, curve)
+    curve, readings = _located(source, engine, question)
     found, *others = (_bounded(r, curve, repeatable=source.repeatable) for r in readings)
     if readings[0].where != "inside" or not source.repeatable:
         status = _status(readings[0])
         return Answer(found, status, curve, None, tuple(others), readings[0])
     temperature, point = _finished(source, engine, question, found, curve)
     return Answer(temperature, "ok", curve, point, tuple(others), readings[0])
+
+
+def _located(source: Source, engine: Threads, question: Question) -> tuple[Curve, list[Reading]]:
+    """The curve on which the answer lies, and all readings; the window moves while any is outside.
+
+    A reading is outside only if there is a temperature to be found, so the window need not know
+    the scale of the logits, which a few odd rows can hide.
+    """
+    low, high = _FIRST if source.repeatable else _ONLY
+    curve = _summed(source, engine, question, (low, high), "summing")
+    readings = _readings(question, curve)
+    while source.repeatable:
+        outside = [i for i, reading in enumerate(readings) if reading.where in ("below", "above")]
+        if not outside or min(-low, high) > _FARTHEST:
+            break
+        if readings[outside[0]].where == "below":
+            window = (high - 1, high + _STRIDE)
+        else:
+            window = (low - _STRIDE, low + 1)
+        moved = _summed(source, engine, question, window, "moving")
+        for i, reading in enumerate(_readings(question, moved)):
+            readings[i] = reading if i in outside else readings[i]
+        curve = moved if 0 in outside else curve
+        low, high = min(low, window[0]), max(high, window[1])
+    return curve, readings
+
+
+def _summed(
+    source: Source, engine: Threads, question: Question, window: tuple[int, int], stage: str
+) -> Curve:
+    lattice = Lattice.window(*window, per_octave=question.per_octave)
+    curve = engine.total(_curve(question, lattice, exact=False), source, stage)
+    if not curve.weight:
+        raise InputError("sample_weight must not be zero for every row, got only zeros")
+    return curve
 
 
 def _readings(question: Question, curve: Curve) -> list[Reading]:
@@ -113,7 +140,7 @@ def _curve(question: Question, lattice: Lattice, *, exact: bool) -> Callable[[Bl
 
 
 def _octaves(curve: Curve) -> tuple[int, int]:
-    """The range searched: ten octaves around T = 1 and, wherever it is, the scale of the logits."""
+    """Ten octaves around T = 1 and, wherever it is, the scale of the logits."""
     scale = -math.log2(-curve.spread / curve.weight) if curve.spread else 0.0
     return min(-5, math.floor(scale) - _REACH), max(5, math.ceil(scale) + _REACH)
 

@@ -5,10 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from tepid import arrays
-from tepid.arrays import InputError, RowError
+from tepid import shapes
+from tepid.errors import InputError, RowError
 
 
 class Block(NamedTuple):
@@ -23,12 +21,16 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """Logits as blocks; `read(rows)` yields arrays (n, k) of about that many rows, afresh."""
+    """Logits as blocks; `read(rows)` yields arrays (n, k) of about that many rows, afresh.
+
+    `lead` is the shape of an array without its class axis, where there is such an array.
+    """
 
     read: Callable[[int], Iterator[Any]]
     name: str = "logits"
     rows: int | None = None
     classes: int | None = None
+    lead: tuple[int, ...] | None = None
     repeatable: bool = True
     labels: Any = None
     weight: Any = None
@@ -38,7 +40,7 @@ class Source:
         start, classes = 0, self.classes
         for logits in self.read(rows):
             stop = start + logits.shape[0]
-            k = logits.shape[1]
+            k = shapes.class_count(logits)
             if classes is not None and k != classes:
                 raise InputError(
                     f"{self.name} must have {classes} classes in every block, "
@@ -49,11 +51,14 @@ class Source:
             weight = _cut(self.weight, start, stop, "sample_weight")
             yield Block(logits, labels, weight, start, self.name)
             start = stop
-        if start == 0:
+        self._check_end(start)
+
+    def _check_end(self, rows: int) -> None:
+        if rows == 0:
             raise InputError(f"{self.name} must have at least one row, got none")
         for name, column in (("labels", self.labels), ("sample_weight", self.weight)):
-            if column is not None and len(column) != start:
-                raise _mismatch(name, len(column), start)
+            if column is not None and len(column) != rows:
+                raise _mismatch(name, len(column), rows)
 
     def unlabelled(self) -> "Source":
         """The same logits and weights without the labels."""
@@ -61,7 +66,7 @@ class Source:
 
     def whole(self) -> Any:
         """All rows as one array (n, k)."""
-        return np.concatenate([arrays.matrix(block.logits) for block in self.blocks(1 << 16)])
+        return shapes.joined([block.logits for block in self.blocks(1 << 16)])
 
     def half(self, parity: int) -> "Source":
         """Every second row, the even ones or the odd ones; the same rows whatever the blocks."""
@@ -74,7 +79,9 @@ class Source:
 
         weight = None if self.weight is None else self.weight[parity::2]
         rows = None if self.rows is None else (self.rows + 1 - parity) // 2
-        return Source(read, self.name, rows, self.classes, self.repeatable, None, weight)
+        return dataclasses.replace(
+            self, read=read, rows=rows, lead=None, labels=None, weight=weight
+        )
 
 
 def _cut(column: Any, start: int, stop: int, name: str) -> Any:
@@ -93,22 +100,3 @@ def located(error: RowError, block: Block) -> RowError:
     """A complaint about a block's row, told of the whole source."""
     about_logits = error.name == "logits"
     return error.moved(block.start, block.name if about_logits else error.name)
-
-
-def slices(z: Any, rows: int) -> Iterator[Any]:
-    """An array with its classes last, as (n, k) views or small copies of about `rows` rows."""
-    if z.ndim <= 2:
-        z = arrays.matrix(z) if z.ndim < 2 or z.shape[1] < 2 else z
-        for start in range(0, z.shape[0], rows):
-            yield z[start : start + rows]
-        return
-    inner = 1
-    for length in z.shape[1:-1]:
-        inner *= length
-    step = max(1, rows // max(inner, 1))
-    for start in range(0, z.shape[0], step):
-        part = z[start : start + step]
-        if inner > rows:
-            yield from slices(part[0], rows)
-        else:
-            yield from slices(part.reshape(-1, z.shape[-1]), rows)

@@ -1,12 +1,13 @@
 """Arrays in files: `.npy` memory-mapped, `.npz` by member, `.csv` block by block.
 
-A member of an archive is named `file.npz#member`. Nothing is ever unpickled.
+A member of an archive is named `file.npz#member`, a column of a table `file.csv#column`. Nothing is
+ever unpickled.
 """
 
-import io
 import mmap
 import os
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,26 +15,32 @@ from typing import Any
 
 import numpy as np
 
-from tepid.arrays import InputError, RowError
+from tepid.errors import InputError
+from tepid.sources import tables
 
 # Pages of a memory map that were read are handed back after this many bytes, so that a file
 # larger than memory is never resident as a whole.
 _RESIDENT = 16 << 20
+_DAMAGE = (ValueError, EOFError, OSError, KeyError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True)
 class File:
     """An array that is there as a whole, or one that is read block by block."""
 
+    name: str
     array: Any
     read: Callable[[int], Iterator[Any]]
 
-    def whole(self) -> Any:
-        """All of it."""
-        if self.array is not None:
-            return self.array
-        blocks = list(self.read(1 << 16))
-        return np.concatenate(blocks) if blocks else np.zeros(0)
+    def column(self, what: str) -> Any:
+        """All of it, as one column."""
+        whole = self.array
+        if whole is None:
+            blocks = list(self.read(1 << 16))
+            whole = np.concatenate(blocks) if blocks else np.zeros(0)
+            if whole.ndim > 1 and whole.shape[1] > 1:
+                raise InputError(f"{self.name} must have a column {what!r}, got {whole.shape[1]}")
+        return whole
 
 
 def open_array(path: str | os.PathLike[str], member: str, what: str) -> File:
@@ -45,35 +52,34 @@ def open_array(path: str | os.PathLike[str], member: str, what: str) -> File:
         file = Path(name)
     if not file.is_file():
         raise InputError(f"{what} must exist, got {file}")
-    suffix = file.suffix.lower()
     openers = {".npy": _open_npy, ".npz": _open_npz, ".csv": _open_csv}
-    if suffix not in openers:
+    if file.suffix.lower() not in openers:
         raise InputError(f"{what} must end in .npy, .npz or .csv, got {file.name}")
-    return openers[suffix](file, fragment, member)
+    return openers[file.suffix.lower()](file, fragment, member)
 
 
 def _open_npy(file: Path, fragment: str, member: str) -> File:  # noqa: ARG001  # one signature
     if fragment:
         raise InputError(f"{file.name} must be a .npz archive to have a member, got #{fragment}")
     try:
-        array = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise InputError(f"{file.name} must be a whole .npy array, got {_reason(error)}") from None
-    return _held(array)
+        array = np.lib.format.open_memmap(file, mode="r")
+    except _DAMAGE as error:
+        raise _damaged(file, "array", error) from None
+    return _held(file, array)
 
 
 def _open_npz(file: Path, fragment: str, member: str) -> File:
     try:
-        with np.load(file, allow_pickle=False) as archive:
-            name = _member(file, fragment, member, archive.files)
-            array = archive[name]
+        with zipfile.ZipFile(file) as archive:
+            members = [name.removesuffix(".npy") for name in archive.namelist()]
+            name = _member(file, fragment, member, members)
+            with archive.open(f"{name}.npy") as stream:
+                array = np.lib.format.read_array(stream, allow_pickle=False)
     except InputError:
         raise
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        raise InputError(
-            f"{file.name} must be a whole .npz archive, got {_reason(error)}"
-        ) from None
-    return _held(array)
+    except _DAMAGE as error:
+        raise _damaged(file, "archive", error) from None
+    return _held(file, array)
 
 
 def _member(file: Path, fragment: str, member: str, members: list[str]) -> str:
@@ -87,14 +93,19 @@ def _member(file: Path, fragment: str, member: str, members: list[str]) -> str:
     )
 
 
-def _held(array: Any) -> File:
-    return File(array, lambda _: iter(()))
+def _damaged(file: Path, kind: str, error: Exception) -> InputError:
+    with file.open("rb") as stream:
+        pickled = stream.read(1) == b"\x80" or "object" in str(error).lower()
+    reason = "pickled objects" if pickled else f"a damaged file ({error})"
+    return InputError(f"{file.name} must be a whole {file.suffix.lower()} {kind}, got {reason}")
 
 
-def _reason(error: Exception) -> str:
-    if "pickle" in str(error).lower() or "object" in str(error).lower():
-        return "pickled objects"
-    return f"a damaged file ({error})"
+def _held(file: Path, array: Any) -> File:
+    return File(file.name, array, lambda _: iter(()))
+
+
+def _open_csv(file: Path, fragment: str, member: str) -> File:
+    return File(file.name, None, tables.reader(file, fragment, member))
 
 
 def releasing(array: Any, read: Callable[[int], Iterator[Any]]) -> Callable[[int], Iterator[Any]]:
@@ -114,76 +125,3 @@ def releasing(array: Any, read: Callable[[int], Iterator[Any]]) -> Callable[[int
         mapped.madvise(mmap.MADV_DONTNEED)
 
     return reading
-
-
-def _open_csv(file: Path, fragment: str, member: str) -> File:
-    with file.open(encoding="utf-8-sig") as lines:
-        first = lines.readline()
-    delimiter = next((d for d in ",;\t" if d in first), ",")
-    names = [cell.strip().strip('"') for cell in first.strip().split(delimiter)]
-    header = not all(_is_number(cell) for cell in names)
-    columns = _columns(file, fragment, member, names if header else [])
-
-    def read(rows: int) -> Iterator[Any]:
-        with file.open(encoding="utf-8-sig") as lines:
-            if header:
-                lines.readline()
-            start = 0
-            while True:
-                block = _parse(file, lines, delimiter, columns, rows, start)
-                if not len(block):
-                    return
-                yield block
-                start += len(block)
-
-    return File(None, read)
-
-
-def _columns(file: Path, fragment: str, member: str, names: list[str]) -> list[int] | None:
-    lowered = [name.lower() for name in names]
-    if fragment:
-        if fragment not in names:
-            raise InputError(f"{file.name} must have a column {fragment!r}, got {names}")
-        return [names.index(fragment)]
-    labels = [i for i, name in enumerate(lowered) if name in ("label", "labels")]
-    if member == "labels":
-        return labels or None
-    return [i for i in range(len(names)) if i not in labels] if labels else None
-
-
-def _parse(
-    file: Path, lines: Any, delimiter: str, columns: list[int] | None, rows: int, start: int
-) -> Any:
-    text = [line for _, line in zip(range(rows), lines, strict=False) if line.strip()]
-    if not text:
-        return np.empty((0, 0))
-    try:
-        return np.loadtxt(
-            io.StringIO("".join(text)), np.float64, delimiter=delimiter, usecols=columns, ndmin=2,
-            comments=None,
-        )  # fmt: skip
-    except ValueError as error:
-        raise _bad_cell(file, text, delimiter, columns, start, error) from None
-
-
-def _bad_cell(
-    file: Path, text: list[str], delimiter: str, columns: list[int] | None, start: int, error: Any
-) -> InputError:
-    width = len(text[0].split(delimiter))
-    for row, line in enumerate(text):
-        cells = line.strip().split(delimiter)
-        if len(cells) != width:
-            got = f"{len(cells)} cells"
-            return RowError(file.name, f"have {width} cells in every row", got, start + row)
-        for i in columns if columns is not None else range(width):
-            if not _is_number(cells[i]):
-                return RowError(file.name, "hold numbers", repr(cells[i].strip()), start + row)
-    return InputError(f"{file.name} must be a table of numbers, got {error}")
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True

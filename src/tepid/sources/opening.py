@@ -1,16 +1,17 @@
 """What a person may pass as logits, labels or weights, turned into a source or a column."""
 
+import dataclasses
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from tepid import arrays
-from tepid.arrays import InputError
+from tepid import arrays, errors, shapes
+from tepid.errors import InputError
 from tepid.sources import files
-from tepid.sources.block import Source, slices
+from tepid.sources.block import Source
 
 
 def open_source(
@@ -26,18 +27,17 @@ def open_source(
     With `probabilities` the values are probabilities, and their logarithms are the logits.
     """
     source = _opened(logits, class_axis)
-    read, rows, classes = source.read, source.rows, source.classes
     if probabilities:
-        read, classes = _logarithms(read), None
+        source = dataclasses.replace(source, read=_logarithms(source.read), classes=None)
     y = source.labels if labels is None else open_column(labels, "labels")
     u = source.weight if sample_weight is None else open_column(sample_weight, "sample_weight")
-    return Source(read, source.name, rows, classes, source.repeatable, y, u)
+    return dataclasses.replace(source, labels=y, weight=u)
 
 
 def open_column(column: Any, name: str) -> Any:
     """Labels or weights as a flat array, from an array or a path."""
     if isinstance(column, (str, os.PathLike)):
-        column = files.open_array(column, name, f"{name} file").whole()
+        column = files.open_array(column, name, f"{name} file").column(name)
     return arrays.as_array(column, name).reshape(-1)
 
 
@@ -62,31 +62,41 @@ def _are_blocks(logits: Any) -> bool:
 
 
 def _from_array(array: Any, name: str, class_axis: int | None) -> Source:
-    z = arrays.class_last(array, class_axis)
-    classes = 2 if z.ndim == 1 or z.shape[-1] == 1 else int(z.shape[-1])
-    rows = int(np.prod(z.shape if z.ndim == 1 else z.shape[:-1]))
-    arrays.matrix(z[:0].reshape(-1, z.shape[-1]) if z.ndim > 1 else z[:0])
-    return Source(lambda n: slices(z, n), name, rows, classes)
+    z = shapes.class_last(array, class_axis)
+    lead = z.shape if z.ndim == 1 else z.shape[:-1]
+    read = partial(shapes.slices, z)
+    return Source(read, name, math.prod(lead), shapes.class_count(z), lead)
 
 
 def _from_file(file: files.File, name: str, class_axis: int | None) -> Source:
-    if file.array is not None:
-        source = _from_array(file.array, name, class_axis)
-        read = files.releasing(file.array, source.read)
-        return Source(read, name, source.rows, source.classes)
-    return Source(file.read, name, None, None)
+    if file.array is None:
+        if class_axis not in (None, 1, -1):
+            raise InputError(f"class_axis must be the columns of a table, got {class_axis}")
+        return Source(file.read, name, None, None)
+    arrays.as_array(file.array, name)  # refuses what is no number
+    source = _from_array(file.array, name, class_axis)
+    return dataclasses.replace(source, read=files.releasing(file.array, source.read))
 
 
 def _reader(
     blocks: Callable[[], Iterable[Any]], class_axis: int | None
 ) -> Callable[[int], Iterator[Any]]:
+    seen: list[Any] = []
+
     def read(rows: int) -> Iterator[Any]:
         produced = blocks()
-        if not isinstance(produced, Iterable):
+        if not isinstance(produced, Iterable) or hasattr(produced, "ndim"):
             kind = type(produced).__name__
             raise InputError(f"logits must be a function that yields blocks, got one giving {kind}")
+        if isinstance(produced, Iterator):
+            if any(produced is spent for spent in seen):
+                raise InputError(
+                    "logits must be a function that yields the blocks afresh, "
+                    "got one that gives the same iterator again"
+                )
+            seen[:] = [produced]
         for block in produced:
-            yield from slices(arrays.class_last(arrays.as_array(block), class_axis), rows)
+            yield from shapes.slices(shapes.class_last(arrays.as_array(block), class_axis), rows)
 
     return read
 
@@ -97,7 +107,7 @@ def _logarithms(read: Callable[[int], Iterator[Any]]) -> Callable[[int], Iterato
         for block in read(rows):
             try:
                 yield arrays.logits_of(block)
-            except arrays.RowError as error:
+            except errors.RowError as error:
                 raise error.moved(start) from None
             start += len(block)
 

@@ -7,7 +7,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from tepid.arrays import InputError
+from tepid.errors import InputError
 
 
 def write_blocks(path: str | os.PathLike[str], blocks: Iterator[Any]) -> int:
@@ -23,7 +23,9 @@ def write_blocks(path: str | os.PathLike[str], blocks: Iterator[Any]) -> int:
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
-            rows = writers[target.suffix.lower()](file, blocks)
+            rows = writers[target.suffix.lower()](file, (b for b in blocks if len(b)))
+        if not rows:
+            raise InputError("output must have at least one row, got none")
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
@@ -33,28 +35,35 @@ def write_blocks(path: str | os.PathLike[str], blocks: Iterator[Any]) -> int:
 def _write_npy(file: IO[bytes], blocks: Iterator[Any]) -> int:
     # NumPy pads a header so that it can be rewritten in place once the number of rows is known.
     rows = 0
-    header: dict[str, Any] = {}
     for block in blocks:
         if not rows:
-            descr = np.lib.format.dtype_to_descr(block.dtype)
-            header = {"descr": descr, "fortran_order": False, "shape": (0, *block.shape[1:])}
-            np.lib.format.write_array_header_1_0(file, header)
+            _write_header(file, block, 0)
         file.write(np.ascontiguousarray(block).data)
         rows += len(block)
-    file.seek(0)
-    np.lib.format.write_array_header_1_0(file, header | {"shape": (rows, *header["shape"][1:])})
+    if rows:
+        file.seek(0)
+        _write_header(file, block, rows)
     return rows
 
 
+def _write_header(file: IO[bytes], block: Any, rows: int) -> None:
+    descr = np.lib.format.dtype_to_descr(block.dtype)
+    header = {"descr": descr, "fortran_order": False, "shape": (rows, *block.shape[1:])}
+    np.lib.format.write_array_header_1_0(file, header)
+
+
 def _write_npz(file: IO[bytes], blocks: Iterator[Any]) -> int:
-    whole = np.concatenate(list(blocks))
-    np.savez(file, probabilities=whole)
-    return len(whole)
+    parts = list(blocks)
+    if parts:
+        np.savez(file, probabilities=np.concatenate(parts))
+    return sum(len(part) for part in parts)
 
 
 def _write_csv(file: IO[bytes], blocks: Iterator[Any]) -> int:
     rows = 0
     for block in blocks:
+        if block.ndim != 2:
+            raise InputError("output must be .npy or .npz for more than two dimensions, got .csv")
         np.savetxt(file, block, fmt="%.9g", delimiter=",")
         rows += len(block)
     return rows

@@ -1,0 +1,81 @@
+"""Where the classes are, and how an array of any shape is cut into small blocks of rows."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tepid.errors import InputError
+
+
+def class_last(logits: Any, class_axis: int | None = None) -> Any:
+    """A view with the classes on the last axis; binary logits stay as they are."""
+    if class_axis is None:
+        if logits.ndim > 2:
+            raise InputError(
+                f"logits must have two dimensions, or class_axis must say where the classes are, "
+                f"got shape {tuple(logits.shape)}"
+            )
+        if logits.ndim == 0:
+            raise InputError("logits must have one row per sample, got a single number")
+        return logits
+    if not -logits.ndim <= class_axis < logits.ndim or logits.ndim < 2:
+        raise InputError(
+            f"class_axis must be an axis of logits, "
+            f"got {class_axis} for shape {tuple(logits.shape)}"
+        )
+    return np.moveaxis(logits, class_axis, -1)
+
+
+def joined(blocks: list[Any]) -> Any:
+    """All blocks as one array."""
+    return np.concatenate([matrix(block) for block in blocks])
+
+
+def class_back(array: Any, class_axis: int | None) -> Any:
+    """An array with its classes last, with them where `class_last` found them."""
+    return array if class_axis is None else np.moveaxis(array, -1, class_axis)
+
+
+def class_count(logits: Any) -> int:
+    """How many classes an array with its classes last has; binary logits have two."""
+    if logits.ndim > 1 and not logits.shape[-1]:
+        raise InputError("logits must have at least two classes, got none")
+    return 2 if logits.ndim == 1 or logits.shape[-1] == 1 else int(logits.shape[-1])
+
+
+def parts(shape: tuple[int, ...], rows: int) -> Iterator[tuple[Any, ...]]:
+    """Index an array of rows, (n,) or (n, …), so that each part holds about `rows` of them."""
+    inner = math.prod(shape[1:])
+    if inner > rows:
+        for i in range(shape[0]):
+            for rest in parts(shape[1:], rows):
+                yield (i, *rest)
+        return
+    step = max(1, rows // max(inner, 1))
+    for start in range(0, shape[0], step):
+        yield (slice(start, start + step),)
+
+
+def slices(logits: Any, rows: int) -> Iterator[Any]:
+    """An array with its classes last, as views or small copies (m,) or (m, k)."""
+    if logits.ndim == 1:
+        for part in parts(logits.shape, rows):
+            yield logits[part]
+        return
+    for part in parts(logits.shape[:-1], rows):
+        yield logits[part].reshape(-1, logits.shape[-1])
+
+
+def matrix(logits: Any) -> Any:
+    """Logits as (n, k): (n,) and (n, 1) are binary logits z, which stand for the pair (0, z)."""
+    if logits.ndim == 1:
+        logits = logits[:, None]
+    if logits.ndim != 2:
+        raise InputError(f"logits must have two dimensions, got shape {tuple(logits.shape)}")
+    if class_count(logits) != logits.shape[1]:
+        both = np.zeros((len(logits), 2), np.result_type(logits.dtype, np.float32))
+        both[:, 1:] = logits
+        return both
+    return logits

@@ -1,0 +1,103 @@
+"""Tables of text: numbers separated by commas, semicolons or tabs, with or without a header.
+
+A column called `label` or `labels` is no logit; it holds the labels.
+"""
+
+import io
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tepid.errors import InputError, RowError
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How a table is written and which of its columns are wanted, None for all."""
+
+    name: str
+    delimiter: str
+    header: bool
+    width: int
+    columns: list[int] | None
+
+
+def reader(file: Path, fragment: str, member: str) -> Callable[[int], Iterator[Any]]:
+    """A function that reads the wanted columns block by block, afresh each time."""
+    form = _form(file, fragment, member)
+
+    def read(rows: int) -> Iterator[Any]:
+        lines = _lines(file)
+        if form.header:
+            next(lines, None)
+        start = 0
+        while text := list(itertools.islice(lines, rows)):
+            yield _numbers(form, text, start)
+            start += len(text)
+
+    return read
+
+
+def _lines(file: Path) -> Iterator[str]:
+    try:
+        with file.open(encoding="utf-8-sig") as lines:
+            yield from (line for line in lines if line.strip())
+    except UnicodeDecodeError:
+        raise InputError(f"{file.name} must be a table of text, got other bytes") from None
+
+
+def _form(file: Path, fragment: str, member: str) -> _Form:
+    first = next(_lines(file), "")
+    delimiter = next((d for d in ",;\t" if d in first), ",")
+    names = [cell.strip().strip('"') for cell in first.strip("\r\n").split(delimiter)]
+    header = not all(_is_number(cell) for cell in names)
+    columns = _columns(file, fragment, member, names if header else [])
+    return _Form(file.name, delimiter, header, len(names), columns)
+
+
+def _columns(file: Path, fragment: str, member: str, names: list[str]) -> list[int] | None:
+    if fragment:
+        if fragment not in names:
+            known = ", ".join(names) or "none with a name"
+            raise InputError(f"{file.name} must have a column {fragment!r}, got {known}")
+        return [names.index(fragment)]
+    labels = [i for i, name in enumerate(names) if name.lower() in ("label", "labels")]
+    if member == "labels":
+        return labels or None
+    return [i for i in range(len(names)) if i not in labels] if labels else None
+
+
+def _numbers(form: _Form, text: list[str], start: int) -> Any:
+    for row, line in enumerate(text):
+        cells = line.count(form.delimiter) + 1
+        if cells != form.width:
+            must = f"have {form.width} cells in every row"
+            raise RowError(form.name, must, f"{cells} cells", start + row)
+    try:
+        return np.loadtxt(
+            io.StringIO("".join(text)), np.float64, comments=None, delimiter=form.delimiter,
+            usecols=form.columns, ndmin=2,
+        )  # fmt: skip
+    except ValueError as error:
+        raise _bad_cell(form, text, start, error) from None
+
+
+def _bad_cell(form: _Form, text: list[str], start: int, error: ValueError) -> InputError:
+    for row, line in enumerate(text):
+        cells = line.strip("\r\n").split(form.delimiter)
+        for i in form.columns if form.columns is not None else range(form.width):
+            if not _is_number(cells[i]):
+                return RowError(form.name, "hold numbers", repr(cells[i].strip()), start + row)
+    return InputError(f"{form.name} must be a table of numbers, got {error}")
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,620 @@
+"""The command line: every verb in a process of its own, and every refusal in one sentence."""
+
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tepid
+from tepid.cli import app
+
+VERBS = ("fit", "apply", "score", "compare", "demo")
+KEYS = [
+    "format", "tepid", "temperature", "method", "samples", "classes", "implied_accuracy", "status",
+    "interval", "sensitivity", "precision", "warnings",
+]  # fmt: skip
+MEASURES = {"accuracy", "confidence", "nll", "brier", "ece"}
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+
+@pytest.fixture(scope="module")
+def made():
+    rng = np.random.default_rng(9)
+    posterior = 2 * rng.normal(size=(360, 4))
+    labels = (posterior + rng.gumbel(size=posterior.shape)).argmax(axis=1)
+    return (2 * posterior).astype(np.float32), labels
+
+
+@pytest.fixture
+def folder(made, tmp_path, monkeypatch):
+    """The working folder, with the same rows in every form."""
+    z, y = made
+    monkeypatch.chdir(tmp_path)
+    np.save("z.npy", z)
+    np.save("y.npy", y)
+    np.save("u.npy", 1 + y)
+    np.savez("both.npz", logits=z, labels=y)
+    np.save("p.npy", tepid.Temperature(1.0, "", samples=0, classes=4, implied_accuracy=0)(z))
+    np.save("grid.npy", np.moveaxis(z.reshape(10, 36, 4), -1, 1))
+    np.savetxt("z.csv", np.column_stack([z, y]), delimiter=",", header="a,b,c,d,label", comments="")
+    tepid.from_labels(z, y).save("cal.json")
+    tepid.Temperature(1.5, "uts", samples=9, classes=3, implied_accuracy=0.5).save("three.json")
+    return tmp_path
+
+
+def _spawn(*args, **environment):
+    """Run `tepid` in a process of its own: (exit code, stdout, stderr)."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tepid", *map(str, args)],
+        capture_output=True,
+        encoding="utf-8",
+        env=os.environ | {"PYTHONIOENCODING": "utf-8"} | environment,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def tepid_here(monkeypatch, capsys):
+    """Run `tepid` in this process, which is quicker: (exit code, stdout, stderr)."""
+
+    def run(*args):
+        monkeypatch.setattr(sys, "argv", ["tepid", *map(str, args)])
+        with pytest.raises(SystemExit) as ended:
+            app.main()
+        said = capsys.readouterr()
+        return ended.value.code or 0, said.out, said.err
+
+    return run
+
+
+def _not_json(constant):
+    raise AssertionError(f"{constant} is no JSON")
+
+
+def _json(result):
+    code, out, err = result
+    assert (code, err) == (0, "")
+    return json.loads(out, parse_constant=_not_json)
+
+
+def _human(result):
+    code, out, err = result
+    assert (code, err) == (0, "")
+    return out
+
+
+def _contents(folder):
+    return {p.name: p.read_bytes() for p in folder.iterdir() if p.is_file()}
+
+
+def _assert_refused(result, said, folder, before):
+    code, out, err = result
+    assert code == 2
+    assert out == ""
+    assert err.startswith("tepid: ")
+    assert err.count("\n") == 1
+    assert said in err
+    assert _contents(folder) == before
+
+
+# --- fit
+
+
+def test_fit_tells_a_person_of_the_temperature_and_its_doubts(made):
+    out = _human(_spawn("fit", "z.npy"))
+    t = tepid.from_logits(made[0])
+    for words in (f"{t.value:.4f}", "uts", "ok", f"{100 * t.implied_accuracy:.2f} %", "360 × 4"):
+        assert words in out
+    assert out.count("note ") == len(t.warnings) == 2
+
+
+def test_fit_prints_what_it_saves(folder, made):
+    printed = _json(_spawn("fit", "z.npy", "--json", "-o", "out.json"))
+    saved = json.loads((folder / "out.json").read_text("utf-8"))
+    assert printed == saved
+    assert list(printed) == KEYS
+    assert printed == json.loads(json.dumps(tepid.from_logits(made[0]).as_dict()))
+    assert tepid.load("out.json") == tepid.from_logits(made[0])
+
+
+def test_fit_takes_labels(made):
+    printed = _json(_spawn("fit", "z.npy", "--labels", "y.npy", "--json"))
+    t = tepid.from_labels(*made)
+    assert printed["temperature"] == pytest.approx(t.value, rel=1e-9)
+    assert printed["interval"] == pytest.approx(t.interval, rel=1e-6)
+    assert printed["method"] == "temperature"
+
+
+def test_fit_takes_an_accuracy_and_a_range(made):
+    out = _human(_spawn("fit", "z.npy", "--accuracy", "0.7..0.8", "-o", "out.json"))
+    t = tepid.load("out.json")
+    assert "wrote out.json" in out
+    assert f"{t.interval[0]:.4f} to {t.interval[1]:.4f}" in out
+    for end, accuracy in zip(t.interval, (0.8, 0.7), strict=True):
+        exact = tepid.from_accuracy(made[0], accuracy).value
+        assert end == pytest.approx(exact, rel=2e-4)
+    assert t.value == pytest.approx(tepid.from_accuracy(made[0], 0.75).value, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("options", "fit"),
+    [
+        (["z.npy", "--accuracy", "0.7"], lambda z, y: tepid.from_accuracy(z, 0.7)),
+        (["z.npy", "--accuracy", ".7..0.7"], lambda z, y: tepid.from_accuracy(z, 0.7)),
+        (["z.npy", "--debias"], lambda z, y: tepid.from_logits(z, debias=True)),
+        (["z.npy", "--deviations", "2"], lambda z, y: tepid.from_logits(z, deviations=2.0)),
+        (
+            ["z.npy", "--sample-weight", "u.npy"],
+            lambda z, y: tepid.from_logits(z, sample_weight=1 + y),
+        ),
+        (
+            ["z.npy", "--labels", "y.npy", "--sample-weight", "u.npy"],
+            lambda z, y: tepid.from_labels(z, y, sample_weight=1 + y),
+        ),
+        (
+            ["z.npy", "--accuracy", "0.7", "--sample-weight", "u.npy"],
+            lambda z, y: tepid.from_accuracy(z, 0.7, sample_weight=1 + y),
+        ),
+        (["p.npy", "--probabilities"], lambda z, y: tepid.from_logits(z)),
+        (["p.npy"], lambda z, y: tepid.from_logits(np.load("p.npy"))),
+        (["grid.npy", "--class-axis", "1"], lambda z, y: tepid.from_logits(z)),
+        (["grid.npy", "--class-axis", "-2"], lambda z, y: tepid.from_logits(z)),
+        (["z.npy", "--threads", "1"], lambda z, y: tepid.from_logits(z)),
+        (["both.npz"], lambda z, y: tepid.from_logits(z)),
+        (["both.npz#logits", "--labels", "both.npz#labels"], tepid.from_labels),
+        (["both.npz", "--labels", "both.npz"], tepid.from_labels),
+        (["z.csv"], lambda z, y: tepid.from_logits(z)),
+        (["z.csv", "--labels", "z.csv"], tepid.from_labels),
+        (["z.csv", "--labels", "z.csv#label"], tepid.from_labels),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_every_option_of_fit_does_what_the_library_does(made, tepid_here, options, fit):
+    printed = _json(tepid_here("fit", *options, "--json"))
+    t = fit(*made)
+    assert list(printed) == KEYS
+    assert printed["temperature"] == pytest.approx(t.value, rel=1e-6)
+    assert [printed[key] for key in ("method", "status", "samples", "classes")] == [
+        t.method, t.status, t.samples, t.classes,
+    ]  # fmt: skip
+    assert printed["implied_accuracy"] == pytest.approx(t.implied_accuracy, rel=1e-6)
+
+
+def test_several_options_work_together(made):
+    printed = _json(
+        _spawn("fit", "z.npy", "--debias", "--deviations", "0.5", "--sample-weight", "u.npy",
+               "--threads", "2", "--json")
+    )  # fmt: skip
+    t = tepid.from_logits(made[0], debias=True, deviations=0.5, sample_weight=1 + made[1])
+    assert printed["temperature"] == pytest.approx(t.value, rel=1e-9)
+    assert printed["method"] == t.method == "uts-debiased"
+
+
+def test_a_temperature_at_the_bound_is_said_saved_and_applied(tepid_here):
+    np.save("sure.npy", np.load("z.npy").argmax(axis=1))
+    printed = _json(
+        tepid_here("fit", "z.npy", "--labels", "sure.npy", "--json", "-o", "bound.json")
+    )
+    assert printed["status"] == "at-bound"
+    assert printed["temperature"] > 0
+    _human(tepid_here("apply", "bound.json", "z.npy", "-o", "out.npy"))
+    assert np.isfinite(np.load("out.npy")).all()
+
+
+def test_fit_replaces_an_older_calibration(folder, tepid_here):
+    _human(tepid_here("fit", "z.npy", "-o", "cal.json"))
+    assert tepid.load("cal.json").method == "uts"
+    assert not list(folder.glob(".*"))
+
+
+# --- apply
+
+
+def test_apply_writes_the_probabilities_of_the_library(made):
+    out = _human(_spawn("apply", "cal.json", "z.npy", "-o", "out.npy"))
+    assert out == "wrote 360 rows of probabilities to out.npy\n"
+    written = np.load("out.npy")
+    np.testing.assert_array_equal(written, tepid.load("cal.json")(made[0]))
+    assert written.dtype == np.float32
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "csv"])
+@pytest.mark.parametrize(
+    "options",
+    [["z.npy"], ["both.npz"], ["both.npz#logits"], ["z.csv"], ["p.npy", "--probabilities"]],
+)
+def test_apply_reads_and_writes_every_format(folder, made, tepid_here, options, suffix):
+    said = _json(tepid_here("apply", "cal.json", *options, "-o", f"out.{suffix}", "--json"))
+    assert said == {"output": f"out.{suffix}", "samples": 360, "classes": 4}
+    expected = tepid.load("cal.json")(made[0])
+    written = tepid.sources.open_source(f"out.{suffix}").whole()
+    np.testing.assert_allclose(written, expected, rtol=1e-5, atol=1e-7)
+    assert not list(folder.glob(".*"))
+
+
+def test_apply_keeps_the_shape_of_the_logits(tepid_here):
+    _human(tepid_here("apply", "cal.json", "grid.npy", "--class-axis", "1", "-o", "out.npy"))
+    expected = tepid.load("cal.json")(np.load("grid.npy"), class_axis=1)
+    np.testing.assert_allclose(np.load("out.npy"), expected, rtol=1e-6)
+
+
+# --- score
+
+
+def test_score_measures_before_and_after(made):
+    printed = _json(_spawn("score", "z.npy", "y.npy", "-c", "cal.json", "--json"))
+    assert set(printed) == {"samples", "before", "after"}
+    assert printed["samples"] == 360
+    t = tepid.load("cal.json")
+    for name, temperature in (("before", 1.0), ("after", t.value)):
+        r = tepid.Reliability.of_logits(*made, temperature=temperature)
+        assert set(printed[name]) == MEASURES
+        for measure in MEASURES:
+            exact = getattr(tepid.metrics, measure)(r)
+            assert printed[name][measure] == pytest.approx(exact, rel=1e-9)
+    assert printed["after"]["nll"] < printed["before"]["nll"]
+    assert printed["after"]["accuracy"] == printed["before"]["accuracy"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["both.npz"],
+        ["both.npz#logits"],
+        ["z.csv"],
+        ["both.npz", "y.npy"],
+        ["z.csv", "both.npz#labels"],
+        ["p.npy", "y.npy", "--probabilities"],
+        ["grid.npy", "y.npy", "--class-axis", "1"],
+        ["z.npy", "y.npy", "--threads", "2"],
+    ],
+    ids=" ".join,
+)
+def test_score_finds_the_labels_wherever_they_are(made, tepid_here, options):
+    printed = _json(tepid_here("score", *options, "--json"))
+    exact = tepid.metrics.nll(tepid.Reliability.of_logits(*made))
+    assert set(printed) == {"samples", "before"}
+    assert printed["before"]["nll"] == pytest.approx(exact, rel=1e-5)
+
+
+def test_score_draws_a_table_and_a_diagram(tepid_here):
+    out = _human(tepid_here("score", "both.npz", "-c", "cal.json"))
+    for words in (
+        "accuracy",
+        "mean confidence",
+        "NLL",
+        "Brier",
+        "ECE",
+        "before",
+        "after",
+        "█",
+        "◆",
+    ):
+        assert words in out
+
+
+def test_an_infinite_measure_is_null_in_json(tepid_here):
+    np.save("p.npy", [[1.0, 0.0], [0.5, 0.5]])
+    np.save("y.npy", [1, 0])
+    printed = _json(tepid_here("score", "p.npy", "y.npy", "--probabilities", "--json"))
+    assert printed["before"]["nll"] is None
+    assert printed["before"]["accuracy"] == 0.5
+
+
+# --- compare
+
+
+def test_compare_reports_mean_and_sd_of_every_method(made):
+    printed = _json(_spawn("compare", "both.npz", "--splits", "3", "--fraction", "0.4", "--json"))
+    assert set(printed["methods"]) == {"uncalibrated", "uts", "temperature", "accuracy"}
+    for measured in printed["methods"].values():
+        assert {"temperature", "nll", "ece", "accuracy"} <= set(measured)
+        assert all(set(value) == {"mean", "sd"} for value in measured.values())
+    assert printed["methods"]["uncalibrated"]["temperature"] == {"mean": 1.0, "sd": 0.0}
+    mine = tepid.protocol.compare(*made, splits=3, fraction=0.4)["methods"]
+    for name in ("uts", "temperature", "accuracy"):
+        for measure in ("temperature", "nll", "ece"):
+            assert printed["methods"][name][measure] == pytest.approx(mine[name][measure], rel=1e-6)
+
+
+def test_compare_takes_a_seed_and_one_split(tepid_here):
+    runs = [
+        _json(tepid_here("compare", *files, "--splits", "1", "--seed", seed, "--json"))
+        for files, seed in ((["both.npz"], 0), (["z.npy", "y.npy"], 0), (["z.csv"], 1))
+    ]
+    found = [run["methods"]["temperature"]["temperature"] for run in runs]
+    assert found[0]["mean"] == pytest.approx(found[1]["mean"], rel=1e-9)
+    assert found[0]["mean"] != pytest.approx(found[2]["mean"], rel=1e-6)
+    assert found[0]["sd"] is None
+
+
+def test_compare_draws_a_table(tepid_here):
+    out = _human(tepid_here("compare", "both.npz", "--splits", "2", "--threads", "1"))
+    for words in ("uncalibrated", "uts", "temperature", "accuracy", "±", "NLL", "ECE"):
+        assert words in out
+
+
+def test_compare_is_an_answer_for_a_network_that_is_always_wrong(tepid_here):
+    np.save("wrong.npy", np.load("z.npy").argmin(axis=1))
+    printed = _json(tepid_here("compare", "z.npy", "wrong.npy", "--splits", "2", "--json"))
+    assert printed["methods"]["temperature"]["accuracy"]["mean"] == 0
+
+
+# --- demo, version, help
+
+
+def test_the_demo_shows_what_the_calibration_did():
+    out = _human(_spawn("demo"))
+    for words in ("Fashion-MNIST", "temperature", "before", "after", "ECE", "█", "◆"):
+        assert words in out
+
+
+def test_the_demo_speaks_json_too(tepid_here):
+    printed = _json(tepid_here("demo", "--json"))
+    assert list(printed["calibration"]) == KEYS
+    assert set(printed["before"]) == set(printed["after"]) == MEASURES
+    assert printed["after"]["nll"] < printed["before"]["nll"]
+
+
+def test_the_version_is_told():
+    told = f"tepid {importlib.metadata.version('tepid')}\n"
+    assert _spawn("--version") == (0, told, "")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_with_an_example(verb, tepid_here):
+    out = _human(tepid_here(verb, "--help"))
+    assert f"Example: tepid {verb}" in out
+    assert "--json" in out
+
+
+def test_help_names_every_verb_and_imports_nothing_heavy():
+    program = (
+        "import sys, runpy\n"
+        "sys.argv = ['tepid', '--help']\n"
+        "try:\n"
+        "    runpy.run_module('tepid', run_name='__main__')\n"
+        "finally:\n"
+        "    heavy = {'numpy', 'numba', 'scipy', 'sklearn', 'torch'} & set(sys.modules)\n"
+        "    sys.stderr.write(' '.join(sorted(heavy)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, encoding="utf-8", check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(f" {verb} " in done.stdout for verb in VERBS)
+
+
+def test_help_takes_less_than_half_a_second_of_processor():
+    resource = pytest.importorskip("resource")
+
+    def seconds():
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        _human(_spawn("--help"))
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    assert min(seconds(), seconds()) < 0.5
+
+
+def test_progress_is_drawn_on_a_terminal_and_never_into_the_json():
+    pty = pytest.importorskip("pty")
+    master, terminal = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "tepid", "fit", "z.npy", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        env=os.environ | {"TERM": "xterm"},
+    ) as child:
+        out = child.stdout.read()
+    os.close(terminal)
+    drawn = os.read(master, 1 << 16)
+    os.close(master)
+    assert child.returncode == 0
+    assert list(json.loads(out)) == KEYS
+    assert b"\x1b[" in drawn
+
+
+# --- refusals
+
+
+def test_refusals_reach_a_shell(folder):
+    before = _contents(folder)
+    refused = {
+        ("fit", "no.npy"): "logits file must exist, got no.npy",
+        ("fit", "z.npy", "--labels", "y.npy", "--accuracy", "0.9"): "--labels and --accuracy",
+        (
+            "apply",
+            "three.json",
+            "z.npy",
+            "-o",
+            "out.npy",
+        ): "the 3 classes of the calibration, got 4",
+    }
+    for args, said in refused.items():
+        _assert_refused(_spawn(*args), said, folder, before)
+    result = _spawn("fit", "z.npy", "-o", "out.json", TEPID_THREADS="abc")
+    said = "TEPID_THREADS must be a whole number above zero, got 'abc'"
+    _assert_refused(result, said, folder, before)
+
+
+REFUSED = {
+    "fit no.npy": "logits file must exist, got no.npy",
+    "fit no.npz#x": "logits file must exist, got no.npz",
+    "fit z.txt": "logits file must exist, got z.txt",
+    "fit cal.json": "logits file must end in .npy, .npz or .csv, got cal.json",
+    "fit both.npz#x": "both.npz must have a member 'x', got logits, labels",
+    "fit grid.npy": "class_axis must say where the classes are, got shape (10, 4, 36)",
+    "fit z.npy --class-axis 5": "class_axis must be an axis of logits, got 5",
+    "fit z.npy --labels no.npy": "labels file must exist, got no.npy",
+    "fit z.npy --labels u.npy": "labels must be in 0..3, got 4 at row",
+    "fit z.npy --labels z.npy": "labels must",
+    "fit z.npy --labels y.npy --accuracy 0.9": "--labels and --accuracy, got both",
+    "fit z.npy --accuracy 93": "accuracy must be in [0, 1], got 93",
+    "fit z.npy --accuracy -0.1": "accuracy must be in [0, 1], got -0.1",
+    "fit z.npy --accuracy nan": "accuracy must be in [0, 1], got nan",
+    "fit z.npy --accuracy high": "accuracy must be a number or a range low..high, got high",
+    "fit z.npy --accuracy 0.9..": "accuracy must be a number or a range low..high, got 0.9..",
+    "fit z.npy --accuracy .1...2...3": "accuracy must be a number or a range low..high, got .1",
+    "fit z.npy --accuracy 0.9..0.8": "accuracy must be a range from low to high, got 0.9 to 0.8",
+    "fit z.npy --accuracy 0.9..93": "accuracy must be in [0, 1], got 93",
+    "fit z.npy --deviations -1": "deviations must be a number of at least zero, got -1",
+    "fit z.npy --deviations nan": "deviations must be a number of at least zero, got nan",
+    "fit z.npy --threads 0": "threads must be a whole number above zero, got 0",
+    "fit z.npy --sample-weight no.npy": "sample_weight file must exist, got no.npy",
+    "fit z.npy --sample-weight z.npy": "sample_weight must",
+    "fit z.npy --probabilities": "probabilities must be in [0, 1], got",
+    "fit z.npy -o no/out.json": "output must be in a folder that exists, got no/out.json",
+    "fit z.npy -o .": "output must be a file, got the folder .",
+    "fit z.npy -o z.npy": "output must not be one of the inputs, got z.npy",
+    "fit z.npy -o ./z.npy": "output must not be one of the inputs, got z.npy",
+    "fit both.npz#logits -o both.npz": "output must not be one of the inputs, got both.npz",
+    "fit z.npy --labels y.npy -o y.npy": "output must not be one of the inputs, got y.npy",
+    "fit z.npy --labels both.npz#labels -o both.npz": "output must not be one of the inputs",
+    "fit z.npy --sample-weight u.npy -o u.npy": "output must not be one of the inputs, got u.npy",
+    "apply cal.json z.npy -o z.npy": "output must not be one of the inputs, got z.npy",
+    "apply cal.json z.npy -o cal.json": "output must not be one of the inputs, got cal.json",
+    "apply cal.json both.npz#logits -o both.npz": "output must not be one of the inputs",
+    "apply cal.json z.npy -o no/out.npy": "output must be in a folder that exists",
+    "apply cal.json z.npy -o out.txt": "output must end in .npy, .npz or .csv, got out.txt",
+    "apply no.json z.npy -o out.npy": "no.json",
+    "apply . z.npy -o out.npy": "directory",
+    "apply z.npy z.npy -o out.npy": "z.npy must be a calibration saved by tepid, got no JSON",
+    "apply three.json z.npy -o out.npy": "must have the 3 classes of the calibration, got 4",
+    "apply three.json z.npy -o p.npy": "must have the 3 classes of the calibration, got 4",
+    "score z.npy y.npy -c three.json": "must have the 3 classes of the calibration, got 4",
+    "score z.npy y.npy -c no.json": "no.json",
+    "score z.npy u.npy": "labels must be in 0..3, got 4 at row",
+    "score grid.npy y.npy": "class_axis must say where the classes are",
+    "compare both.npz --splits 0": "splits must be at least one, got 0",
+    "compare both.npz --fraction 0": "fraction must leave rows on both sides, got 0",
+    "compare both.npz --fraction 1": "fraction must leave rows on both sides, got 1",
+    "compare both.npz --fraction nan": "fraction must",
+    "compare both.npz --fraction inf": "fraction must",
+    "compare both.npz --seed -1": "seed must",
+    "compare both.npz no.npy": "labels file must exist, got no.npy",
+}
+
+
+@pytest.mark.parametrize(("line", "said"), REFUSED.items(), ids=REFUSED.keys())
+def test_bad_input_is_one_sentence_and_leaves_every_file_alone(line, said, folder, tepid_here):
+    before = _contents(folder)
+    _assert_refused(tepid_here(*line.split()), said, folder, before)
+
+
+@pytest.mark.parametrize(
+    "line", ["score z.npy", "compare z.npy", "score plain.csv", "score one.npz"]
+)
+def test_labels_that_are_missing_are_missed_and_not_read_from_the_logits(
+    line, folder, tepid_here, made
+):
+    np.savez("one.npz", scores=made[0])
+    np.savetxt("plain.csv", made[0], delimiter=",")
+    before = _contents(folder)
+    result = tepid_here(*line.split())
+    _assert_refused(result, "labels", folder, before)
+    assert "at row" not in result[2]
+    assert "each of the" not in result[2]
+
+
+@pytest.mark.parametrize(
+    ("bad", "got"),
+    [
+        (np.nan, "got nan for class 2 at row 200"),
+        (np.inf, "got inf for class 2 at row 200"),
+    ],
+)
+def test_a_bad_row_of_a_file_is_named_and_nothing_is_written(bad, got, folder, made, tepid_here):
+    z = made[0].copy()
+    z[200, 2] = bad
+    np.save("bad.npy", z)
+    before = _contents(folder)
+    said = f"bad.npy must be finite, or -inf for a masked class, {got}"
+    for line in (
+        "fit bad.npy -o out.json",
+        "fit bad.npy --labels y.npy -o cal.json",
+        "fit bad.npy --accuracy 0.8 -o cal.json",
+        "apply cal.json bad.npy -o p.npy",
+        "apply cal.json bad.npy -o out.csv",
+        "score bad.npy y.npy",
+    ):
+        _assert_refused(tepid_here(*line.split()), said, folder, before)
+
+
+@pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
+def test_an_output_that_is_a_link_to_the_input_is_refused(link, folder, tepid_here):
+    getattr(folder / "link.npy", link)(folder / "z.npy")
+    getattr(folder / "link.npz", link)(folder / "both.npz")
+    before = _contents(folder)
+    for line in (
+        "fit z.npy -o link.npy",
+        "fit link.npy -o z.npy",
+        "fit both.npz#logits -o link.npz",
+        "apply cal.json z.npy -o link.npy",
+        "apply cal.json link.npz#logits -o both.npz",
+    ):
+        said = f"output must not be one of the inputs, got {line.rpartition(' ')[2]}"
+        _assert_refused(tepid_here(*line.split()), said, folder, before)
+    assert (folder / "link.npy").samefile("z.npy")
+
+
+BROKEN = [
+    ("temperature", 0), ("temperature", -1.5), ("temperature", "2"), ("temperature", None),
+    ("temperature", True), ("temperature", float("nan")), ("temperature", float("inf")),
+    ("temperature", 10**400), ("temperature", [2.0]),
+    ("method", 3), ("method", None),
+    ("samples", -1), ("samples", 1.5), ("samples", "9"), ("samples", True),
+    ("classes", 1), ("classes", "4"), ("classes", 4.0),
+    ("implied_accuracy", 1.5), ("implied_accuracy", -0.1), ("implied_accuracy", float("nan")),
+    ("implied_accuracy", "high"),
+    ("status", "fine"), ("status", None), ("status", ["ok"]),
+    ("interval", [1.0]), ("interval", [1.0, -2.0]), ("interval", 2.0), ("interval", "wide"),
+    ("sensitivity", [1.0, 2.0, 3.0]), ("sensitivity", [None, 1.0]), ("sensitivity", {}),
+    ("precision", 0), ("precision", "fine"),
+    ("warnings", "careful"), ("warnings", [1]), ("warnings", None),
+    ("format", 2), ("format", 0), ("format", "1"), ("format", None), ("format", True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "value"), BROKEN, ids=lambda value: f"{value!s:.20}")
+def test_a_wrong_field_of_a_calibration_is_named(field, value, folder, tepid_here):
+    stored = json.loads((folder / "cal.json").read_text("utf-8"))
+    (folder / "cal.json").write_text(json.dumps(stored | {field: value}), "utf-8")
+    before = _contents(folder)
+    result = tepid_here("apply", "cal.json", "z.npy", "-o", "out.npy")
+    _assert_refused(result, "cal.json must have ", folder, before)
+    assert f" {field} " in result[2]
+
+
+@pytest.mark.parametrize("field", [key for key in KEYS if key != "tepid"])
+def test_a_missing_field_of_a_calibration_is_named(field, folder, tepid_here):
+    stored = json.loads((folder / "cal.json").read_text("utf-8"))
+    del stored[field]
+    (folder / "cal.json").write_text(json.dumps(stored), "utf-8")
+    before = _contents(folder)
+    result = tepid_here("score", "both.npz", "-c", "cal.json")
+    _assert_refused(result, "cal.json must have ", folder, before)
+    assert f" {field} " in result[2]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"3", b"null", b"\xff\xfe", b"T = 1.5\n"])
+def test_a_file_that_is_no_calibration_is_refused(content, folder, tepid_here):
+    (folder / "cal.json").write_bytes(content)
+    before = _contents(folder)
+    result = tepid_here("apply", "cal.json", "z.npy", "-o", "out.npy")
+    _assert_refused(result, "cal.json must ", folder, before)
+
+
+def test_a_damaged_file_is_one_sentence_too(folder, tepid_here):
+    (folder / "z.npy").write_bytes((folder / "z.npy").read_bytes()[:-1])
+    (folder / "z.csv").write_bytes(b"a,b\n1,2\ncaf\xe9,2\n")
+    before = _contents(folder)
+    for name in ("z.npy", "z.csv"):
+        result = tepid_here("fit", name, "-o", "out.json")
+        _assert_refused(result, f"{name} must ", folder, before)
