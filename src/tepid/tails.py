@@ -61,8 +61,11 @@ class Tails:
         """The total weight of the rows."""
         return float(self.predicted.sum())
 
-    def thresholds(self, deviations: float = 1.0) -> Float64:
-        r"""$\theta_k = \mu_k + \sigma_k \cdot$ deviations; 0 for a class that all rows predict."""
+    def thresholds(self, deviations: float | Float64 = 1.0) -> Float64:
+        r"""$\theta_k = \mu_k + \sigma_k \cdot$ deviations; 0 for a class that all rows predict.
+
+        Deviations (w, 1) give thresholds (w, k).
+        """
         outside = self.weight - self.predicted
         # A class that every row predicts has an empty U_k; scaled sums leave a residue of rounding.
         known = outside > 1e-12 * self.weight

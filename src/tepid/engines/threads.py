@@ -27,7 +27,7 @@ ENVIRONMENT = "TEPID_THREADS"
 # One block: large against the cost of a call, small against memory.
 _LOGITS_PER_BLOCK = 1 << 20
 # Below this, starting a thread costs more than the work it would take over.
-_LOGITS_FOR_TWO = 1 << 16
+_LOGITS_FOR_TWO = 1 << 17
 
 
 @dataclass(frozen=True)

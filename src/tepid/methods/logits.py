@@ -70,7 +70,7 @@ def from_logits(
 
 def _uts(source: Source, engine: Threads, deviations: float) -> tuple[Answer, Tails]:
     tails = engine.total(_tails, source, "reading")
-    thresholds = np.stack([tails.thresholds(d * deviations) for d in (0.5, 1.0, 2.0)])
+    thresholds = tails.thresholds(np.array([[0.5], [1.0], [2.0]]) * deviations)
     question = Question(
         read=partial(least_loss, weighting=1),
         step=partial(loss_step, weighting=1),
@@ -78,6 +78,7 @@ def _uts(source: Source, engine: Threads, deviations: float) -> tuple[Answer, Ta
         thresholds=thresholds,
         exact_thresholds=thresholds[1:2],
         per_octave=1,
+        first=(-2, 2),
     )
     return search(source, engine, question), tails
 

@@ -15,8 +15,8 @@ from tepid.optimum import EXACT, INTERPOLATION, Reading, confidence_at
 from tepid.sources import Block, Source
 from tepid.temperature import Status
 
-# Where the data can be read again, T from 1/4 to 8 is enough to begin with.
-_FIRST, _ONLY = (-3, 2), (-5, 5)
+# The octaves of 1/T that are summed where the data cannot be read again.
+_ONLY = (-5, 5)
 # The window moves by this many octaves, up to where float32 ends.
 _STRIDE, _FARTHEST = 12, 108
 # How far from the scale of the logits, in octaves, the edge lies that stands for no temperature.
@@ -29,7 +29,8 @@ _LAST_STEP = 2e-3
 class Question:
     """Which curve to sum, where on it the answer lies, and how to step to it from near by.
 
-    `others` are read off the same curve, to its precision.
+    `others` are read off the same curve, to its precision. `first` is the window to begin with
+    where the data can be read again: by default T from 1/4 to 8.
     """
 
     read: Callable[[Curve], Reading]
@@ -39,6 +40,7 @@ class Question:
     exact_thresholds: Float64 | None = None
     labelled: bool = False
     per_octave: int = 2
+    first: tuple[int, int] = (-3, 2)
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def _located(source: Source, engine: Threads, question: Question) -> tuple[Curve
     A reading is outside only if there is a temperature to be found, so the window need not know
     the scale of the logits, which a few odd rows can hide.
     """
-    low, high = _FIRST if source.repeatable else _ONLY
+    low, high = question.first if source.repeatable else _ONLY
     curve = _summed(source, engine, question, (low, high), "summing")
     readings = _readings(question, curve)
     while source.repeatable:
