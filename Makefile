@@ -34,6 +34,7 @@ bench: $(VENV)/.setup ## The figures in benchmarks/results.
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/evidence.py
+	$(BIN)/python benchmarks/readme.py
 
 mutants: $(VENV)/.setup ## Break the summaries one operator at a time; a test must notice each.
 	$(BIN)/python scripts/mutants.py

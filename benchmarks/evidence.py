@@ -1,7 +1,4 @@
-"""What each kind of evidence buys on the demo data: the README's table.
-
-Writes `benchmarks/results/evidence.json` and the table between the marks in `README.md`.
-"""
+"""What each kind of evidence buys on the demo data: `results/evidence.json`, the README's table."""
 
 import argparse
 import json
@@ -14,14 +11,7 @@ import numpy as np
 
 import tepid
 
-ROOT = Path(__file__).parents[1]
 RESULT = Path(__file__).parent / "results" / "evidence.json"
-ROWS = {
-    "uncalibrated": "nothing (T = 1)",
-    "uts": "unlabelled logits",
-    "accuracy": "… and the accuracy, one number",
-    "temperature": "labels for every row",
-}
 
 
 def measure(splits: int, seed: int) -> dict[str, Any]:
@@ -40,38 +30,14 @@ def measure(splits: int, seed: int) -> dict[str, Any]:
     } | compared
 
 
-def table(result: dict[str, Any]) -> str:
-    """The result as Markdown."""
-    lines = ["| evidence | T | ECE, % | NLL |", "|---|---|---|---|"]
-    for name, title in ROWS.items():
-        m = result["methods"][name]
-        t, ece, nll = m["temperature"], m["ece"], m["nll"]
-        lines.append(
-            f"| {title} | {t['mean']:.2f} ± {t['sd']:.2f} "
-            f"| {100 * ece['mean']:.2f} ± {100 * ece['sd']:.2f} "
-            f"| {nll['mean']:.4f} ± {nll['sd']:.4f} |"
-        )
-    return "\n".join(lines)
-
-
-def between(text: str, name: str, content: str) -> str:
-    """The text with `content` between the marks of `name`."""
-    head, rest = text.split(f"<!-- {name}", 1)
-    mark, tail = rest.split("-->", 1)
-    return f"{head}<!-- {name}{mark}-->\n{content}\n<!-- end -->{tail.split('<!-- end -->', 1)[1]}"
-
-
 def main() -> None:
-    """Measure, write, and put the table into the README."""
+    """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     result = measure(args.splits, args.seed)
     RESULT.write_text(json.dumps(result, indent=2) + "\n")
-    readme = ROOT / "README.md"
-    readme.write_text(between(readme.read_text(), "evidence", table(result)))
-    print(table(result))
 
 
 if __name__ == "__main__":

@@ -59,10 +59,12 @@ def test_the_python_example_prints_what_the_readme_says(tmp_path, monkeypatch):
     assert printed.getvalue() == said
 
 
-def test_the_table_of_evidence_comes_from_its_committed_file():
-    result = json.loads((ROOT / "benchmarks" / "results" / "evidence.json").read_text())
-    assert result["command"].startswith("python benchmarks/evidence.py")
-    assert _script("evidence").table(result) in README
+@pytest.mark.parametrize("name", ["evidence", "speed", "real_sets"])
+def test_the_tables_come_from_their_committed_files(name):
+    result = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())
+    assert result["command"].startswith(f"python benchmarks/{name}.py")
+    assert result["versions"]["tepid"]
+    assert getattr(_script("readme"), name)(result) in README
 
 
 @pytest.mark.slow

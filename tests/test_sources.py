@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tepid
-from tepid.sources import open_column, open_source, write_blocks
+from tepid.sources import files, open_column, open_source, write_blocks
 from tests import strategies
 
 SUFFIXES = ("npy", "npz", "csv")
@@ -63,6 +63,25 @@ def test_an_npy_file_is_memory_mapped(made, tmp_path):
     np.save(tmp_path / "z.npy", made[0])
     block = next(open_source(tmp_path / "z.npy").blocks(10))
     assert isinstance(block.logits, np.memmap)
+
+
+def test_the_pages_of_a_memory_map_are_handed_back_behind_the_reader(monkeypatch):
+    class Map:
+        advised = 0
+
+        def madvise(self, _):
+            self.advised += 1
+
+    class Mapped:
+        _mmap = Map()
+
+    blocks = [np.zeros(10), np.zeros(5), np.zeros(15), np.zeros(14)]
+    monkeypatch.setattr(files, "_RESIDENT", 120)
+    seen = []
+    for block in files.releasing(Mapped(), lambda _: iter(blocks))(7):
+        seen.append((len(block), Mapped._mmap.advised))
+    assert seen == [(10, 0), (5, 0), (15, 1), (14, 2)]
+    assert Mapped._mmap.advised == 3
 
 
 def test_a_file_of_binary_logits_has_two_classes(rng, tmp_path):
@@ -286,8 +305,9 @@ def test_a_column_of_labels_is_set_apart(name, made, tmp_path):
 
 
 def test_a_column_is_named_like_a_member(made, tmp_path):
-    path = _csv(tmp_path / "z.csv", made[0], header="a,b,truth,d")
-    np.testing.assert_array_equal(open_column(f"{path}#truth", "labels"), made[0][:, 2])
+    for header in ('"a","b","truth","d"', "a,b,truth,d"):
+        path = _csv(tmp_path / "z.csv", made[0], header=header)
+        np.testing.assert_array_equal(open_column(f"{path}#truth", "labels"), made[0][:, 2])
     said = r"z.csv must have a column 'x', got a, b, truth, d"
     with pytest.raises(tepid.InputError, match=said):
         open_column(f"{path}#x", "labels")
@@ -327,6 +347,7 @@ def test_blank_lines_and_spaces_say_nothing(text, rows, tmp_path):
         ("a,b\n1,2\n3,\n", "hold numbers, got '' at row 1"),
         ("a,b\n1,2\n\n3,4\n1,2 3\n", "hold numbers, got '2 3' at row 2"),
         ("a,b,label\n1,2,0\n3,x,1\n", "hold numbers, got 'x' at row 1"),
+        ("1,2\n3,1_0\n", "hold numbers, got '1_0' at row 1"),
         ("1,2\n3,4,5\n", "have 2 cells in every row, got 3 cells at row 1"),
         ("1,2\n3,4\n5\n", "have 2 cells in every row, got 1 cells at row 2"),
         ("a,b,label\n1,2,0\n3,4,1,9\n", "have 3 cells in every row, got 4 cells at row 1"),
