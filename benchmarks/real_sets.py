@@ -1,7 +1,8 @@
 """How UTS fares on a folder of real logit sets: `results/real_sets.json`.
 
 `python benchmarks/real_sets.py FOLDER`, each file an `.npz` of `logits` and `labels`. The data
-stays where it is; only figures are written. A set is harmed if its ECE rises by more than .2 points.
+stays where it is; only figures are written. A set is harmed if its ECE rises by more than .2
+points.
 """
 
 import argparse

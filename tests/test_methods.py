@@ -308,6 +308,24 @@ def test_logits_that_float32_cannot_hold_are_refused():
         tepid.from_labels(np.array([[1.0, 0.0], [1e300, 0.0]]), [0, 1])
 
 
+def test_a_temperature_beyond_float32_is_at_the_bound():
+    far = np.zeros((50, 2), np.float32)
+    far[:, 0] = 1e-36
+    t = tepid.from_labels(far, np.arange(50) % 5 == 0)
+    assert t.status == "at-bound"
+    assert 0 < t.value < 1e-30
+    assert tepid.from_accuracy(far, 0.8).status == "at-bound"
+
+
+def test_a_loss_that_is_flat_between_two_scales_gives_no_interval():
+    z = np.zeros((100, 2), np.float32)
+    z[:, 0] = 1.0
+    z[:50, 0] = 2e-37
+    t = tepid.from_labels(z, np.arange(100) < 50)
+    assert t.value > 0
+    assert t.interval is None or all(math.isfinite(end) for end in t.interval)
+
+
 def test_progress_is_told_and_ends_at_all_rows(fashion):
     told = []
     tepid.from_logits(fashion[0], engine=tepid.Threads(2, lambda *step: told.append(step)))

@@ -68,9 +68,11 @@ def from_accuracy(
     )
 
 
-def _interval(temperature: float, point: Curve) -> tuple[float, float]:
+def _interval(temperature: float, point: Curve) -> tuple[float, float] | None:
     mean = point.confidence[0] / point.weight
     variance = max(point.confidence_square[0] / point.weight - mean**2, 0.0)
     slope = point.lattice.nodes[0] * point.confidence_slope[0] / point.weight
+    if not slope:
+        return None
     error = math.sqrt(variance / point.rows) / slope
     return temperature * math.exp(-1.96 * error), temperature * math.exp(1.96 * error)

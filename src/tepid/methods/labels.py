@@ -55,7 +55,9 @@ def from_labels(
     )
 
 
-def _interval(temperature: float, point: Curve) -> tuple[float, float]:
-    beta = point.lattice.nodes[0]
-    error = math.sqrt(point.square[0, 0]) / point.curvature[0, 0] / beta
+def _interval(temperature: float, point: Curve) -> tuple[float, float] | None:
+    steepness = point.curvature[0, 0] * point.lattice.nodes[0]
+    if not steepness:
+        return None
+    error = math.sqrt(point.square[0, 0]) / steepness
     return temperature * math.exp(-1.96 * error), temperature * math.exp(1.96 * error)

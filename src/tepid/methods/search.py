@@ -97,7 +97,7 @@ def _located(source: Source, engine: Threads, question: Question) -> tuple[Curve
     readings = _readings(question, curve)
     while source.repeatable:
         outside = [i for i, reading in enumerate(readings) if reading.where in ("below", "above")]
-        if not outside or min(-low, high) > _FARTHEST:
+        if not outside or max(-low, high) > _FARTHEST:
             break
         if readings[outside[0]].where == "below":
             window = (high - 1, high + _STRIDE)
