@@ -564,6 +564,17 @@ def test_an_output_that_is_a_link_to_the_input_is_refused(link, folder, tepid_he
     assert (folder / "link.npy").samefile("z.npy")
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_an_output_that_is_no_ordinary_file_is_refused_and_not_replaced(folder, tepid_here):
+    """A device such as /dev/null must survive being named as an output."""
+    os.mkfifo("pipe.npy")
+    before = _contents(folder)
+    for line in ("fit z.npy -o pipe.npy", "apply cal.json z.npy -o pipe.npy"):
+        result = tepid_here(*line.split())
+        assert (folder / "pipe.npy").is_fifo()
+        _assert_refused(result, "output must be a file, got pipe.npy", folder, before)
+
+
 BROKEN = [
     ("temperature", 0), ("temperature", -1.5), ("temperature", "2"), ("temperature", None),
     ("temperature", True), ("temperature", float("nan")), ("temperature", float("inf")),

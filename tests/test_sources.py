@@ -1,6 +1,7 @@
 """Logits from arrays, files and functions, read as blocks; and blocks written to files."""
 
 import gc
+import os
 import pickle
 import warnings
 
@@ -77,9 +78,8 @@ def test_the_pages_of_a_memory_map_are_handed_back_behind_the_reader(monkeypatch
 
     blocks = [np.zeros(10), np.zeros(5), np.zeros(15), np.zeros(14)]
     monkeypatch.setattr(files, "_RESIDENT", 120)
-    seen = []
-    for block in files.releasing(Mapped(), lambda _: iter(blocks))(7):
-        seen.append((len(block), Mapped._mmap.advised))
+    read = files.releasing(Mapped(), lambda _: iter(blocks))(7)
+    seen = [(len(block), Mapped._mmap.advised) for block in read]
     assert seen == [(10, 0), (5, 0), (15, 1), (14, 2)]
     assert Mapped._mmap.advised == 3
 
@@ -728,3 +728,14 @@ def test_another_kind_of_output_is_refused_by_its_name(made, tmp_path):
     ):
         write_blocks(tmp_path / "p.txt", iter([made[0]]))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_what_is_no_ordinary_file_is_not_replaced(suffix, made, tmp_path):
+    path = tmp_path / f"p.{suffix}"
+    os.mkfifo(path)
+    with pytest.raises(tepid.InputError, match="must be a file"):
+        write_blocks(path, iter([made[0]]))
+    assert path.is_fifo()
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]

@@ -18,7 +18,7 @@ from tepid.temperature import Status
 # The octaves of 1/T that are summed where the data cannot be read again.
 _ONLY = (-5, 5)
 # The window moves by this many octaves, up to where float32 ends.
-_STRIDE, _FARTHEST = 12, 108
+_STRIDE, _FARTHEST = 12, 112
 # How far from the scale of the logits, in octaves, the edge lies that stands for no temperature.
 _REACH = 8
 # A step this small leaves an error well below EXACT.
