@@ -113,6 +113,28 @@ def test_row_constants_row_order_and_class_order_change_nothing(network, rng):
     assert _three(z[:, classes], np.argsort(classes)[y], 0.8) == pytest.approx(whole, rel=1e-7)
 
 
+def test_no_pairs_leave_nothing_identified(fashion):
+    t = tepid.from_logits(fashion[0][:2000], deviations=1e6)
+    assert t.status == "not-identified"
+    assert t.warnings[0].startswith("No row reaches the threshold of UTS")
+
+
+def test_labels_of_rows_that_weigh_nothing_may_be_any(network):
+    z, y = network[0][:500], network[1][:500].copy()
+    w = np.ones(500)
+    w[::7] = 0
+    clean = tepid.from_labels(z[w > 0], y[w > 0])
+    y[::7] = 255
+    assert tepid.from_labels(z, y, sample_weight=w).value == pytest.approx(clean.value, rel=1e-9)
+    scored = tepid.Reliability.of_logits(z, y, sample_weight=w)
+    assert scored.correct.sum() == (z.argmax(axis=1) == y)[w > 0].sum()
+
+
+def test_the_sensitivity_of_a_debiased_temperature_lies_around_it(fashion):
+    t = tepid.from_logits(fashion[0][:300], debias=True)
+    assert t.sensitivity[1] < t.value < t.sensitivity[0]
+
+
 @pytest.mark.parametrize("scale", [1e-30, 1e-9, 0.02, 0.3, 50.0, 1e9, 1e30])
 def test_labels_and_accuracy_follow_the_scale_of_the_logits(network, scale):
     z, y = network[0].astype(np.float64), network[1]
@@ -295,6 +317,13 @@ def test_bad_arguments_are_named():
     for wrong in (-1.0, float("nan"), float("inf")):
         with pytest.raises(tepid.InputError, match=rf"deviations must be .*, got {wrong}"):
             tepid.from_logits(z, deviations=wrong)
+    for wrong in ("0.9", None, (0.1, 0.2, 0.3), np.zeros(9)):
+        with pytest.raises(
+            tepid.InputError, match=r"must be a number or a range \(low, high\), got"
+        ):
+            tepid.from_accuracy(z, wrong)
+    with pytest.raises(tepid.InputError, match="temperature must be a number above zero, got -2"):
+        tepid.Temperature(-2.0, "", samples=1, classes=2, implied_accuracy=0.5)
     with pytest.raises(tepid.InputError, match="labels must be given"):
         tepid.from_labels(z)
     with pytest.raises(tepid.InputError, match="threads must be a whole number above zero, got 0"):
@@ -310,7 +339,7 @@ def test_logits_that_float32_cannot_hold_are_refused():
 
 def test_a_temperature_beyond_float32_is_at_the_bound():
     far = np.zeros((50, 2), np.float32)
-    far[:, 0] = 1e-36
+    far[:, 0] = 2e-38
     t = tepid.from_labels(far, np.arange(50) % 5 == 0)
     assert t.status == "at-bound"
     assert 0 < t.value < 1e-30

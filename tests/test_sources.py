@@ -304,6 +304,19 @@ def test_a_column_of_labels_is_set_apart(name, made, tmp_path):
     assert tepid.from_logits(path).classes == 4
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0,1,2\n1.5,2,3\n4,5,6\n",
+        ",a,b,c\n0,1.5,2,3\n1,4,5,6\n",
+        ",0,1,2,label\n0,1.5,2,3,1\n1,4,5,6,0\n",
+    ],
+)
+def test_a_table_with_counted_columns_or_an_index_is_read_without_them(text, tmp_path):
+    path = _text(tmp_path / "z.csv", text)
+    np.testing.assert_array_equal(open_source(path).whole(), [[1.5, 2, 3], [4, 5, 6]])
+
+
 def test_a_column_is_named_like_a_member(made, tmp_path):
     for header in ('"a","b","truth","d"', "a,b,truth,d"):
         path = _csv(tmp_path / "z.csv", made[0], header=header)
@@ -453,8 +466,10 @@ def test_blocks_may_be_of_different_types(made):
 
 def test_blocks_may_be_binary_or_have_a_class_axis(rng):
     z = 3 * rng.normal(size=90)
-    t = tepid.from_logits(lambda: iter([z[:10], z[:0], z[10:, None]]))
+    t = tepid.from_logits(lambda: iter([z[:10, None], z[:0], z[10:, None]]))
     assert float(t) == pytest.approx(float(tepid.from_logits(z)), rel=1e-9)
+    with pytest.raises(tepid.InputError, match=r"blocks of two .* got a block of shape \(4,\)$"):
+        tepid.from_logits(lambda: iter(np.eye(4)))
     grid = 3 * rng.normal(size=(6, 4, 5))
     t = tepid.from_logits(lambda: iter([grid[:1], grid[1:]]), class_axis=1)
     assert float(t) == pytest.approx(float(tepid.from_logits(grid, class_axis=1)), rel=1e-9)

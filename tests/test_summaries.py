@@ -198,6 +198,47 @@ def test_a_class_that_every_row_predicts_has_threshold_zero():
     assert curve.pairs[0] == 2 + 1  # both rows for class 0, the higher one for class 1
 
 
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 3.0, 40.0])
+def test_a_curve_holds_what_its_fields_say(network, temperature):
+    z, y = network[0][:200].astype(np.float64), network[1][:200]
+    z[3, 5] = z[3].max()  # a tie
+    z[7, :4] = -np.inf
+    y[7] = 11
+    u = np.random.default_rng(0).random(200)
+    point = tepid.Lattice.point(temperature)
+    curve = tepid.Curve.of(z, labels=y, sample_weight=u, lattice=point)
+    beta = point.nodes[0]
+    assert beta == pytest.approx(1 / temperature, rel=1e-7)
+    d = z - z.max(axis=1, keepdims=True)
+    e = np.exp(beta * d)
+    p = e / e.sum(axis=1, keepdims=True)
+    live = np.isfinite(d)
+    d0 = np.where(live, d, 0.0)
+    top, mean = p.max(axis=1), (p * d0).sum(axis=1)
+    variance = (p * d0**2).sum(axis=1) - mean**2
+    c = d[np.arange(200), y]
+    expected = {
+        "rows": 200,
+        "weight": u.sum(),
+        "softest": (u / live.sum(axis=1)).sum(),
+        "sharpest": (u / (d == 0).sum(axis=1)).sum(),
+        "spread": (u * d0.sum(axis=1) / live.sum(axis=1)).sum(),
+        "pairs": u.sum(),
+        "pull": (u * c).sum(),
+        "flat": (u * d0.sum(axis=1) / live.sum(axis=1)).sum(),
+        "loss": -(u * np.log(p[np.arange(200), y])).sum(),
+        "slope": (u * (mean - c)).sum(),
+        "curvature": (u * variance).sum(),
+        "square": ((u * (mean - c)) ** 2).sum(),
+        "confidence": (u * top).sum(),
+        "confidence_slope": -(u * top * mean).sum(),
+        "confidence_curvature": (u * top * (mean**2 - variance)).sum(),
+        "confidence_square": (u * top**2).sum(),
+    }
+    for name, value in expected.items():
+        assert np.ravel(getattr(curve, name)) == pytest.approx(value, rel=2e-5), name
+
+
 def test_a_masked_class_draws_nobody_in():
     z = np.array([[3.0, 0.0, -np.inf], [2.0, 1.0, -np.inf]])
     curve = tepid.Curve.of(z, thresholds=np.zeros(3))

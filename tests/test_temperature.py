@@ -71,7 +71,7 @@ def test_another_number_of_classes_is_refused():
     with pytest.raises(tepid.InputError, match="must have the 3 classes of the calibration, got 4"):
         _at(1.5, 3)(np.zeros((2, 4)))
     with pytest.raises(tepid.InputError, match="must have the 3 classes of the calibration, got 2"):
-        _at(1.5, 3)(np.zeros(2))
+        _at(1.5, 3)(np.zeros((2, 1)))
 
 
 def test_torch_tensors_give_tensors(network):

@@ -32,6 +32,8 @@ def as_array(data: ArrayLike, name: str = "logits") -> Any:
     if torch is not None and isinstance(data, torch.Tensor):
         tensor = data.detach()
         data = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    if isinstance(data, np.ma.MaskedArray):
+        raise InputError(f"{name} must be a plain array, with -inf for what is masked, got a mask")
     try:
         array = np.asarray(data)
     except ValueError:
@@ -103,14 +105,18 @@ def unusable(logits: Array, row: int) -> RowError:
     return RowError("logits", "be finite, or -inf for a masked class", got, row)
 
 
-def label_column(labels: Any, n: int, k: int, name: str = "labels") -> Int64:
-    """Labels as int64 in 0..k-1, one per row."""
+def label_column(
+    labels: Any, n: int, k: int, name: str = "labels", weight: Float64 | None = None
+) -> Int64:
+    """Labels as int64 in 0..k-1, one per row; where a row weighs nothing, its label may be any."""
     y = as_array(labels, name)
     y = y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y
     if y.ndim != 1 or len(y) != n:
         raise InputError(
             f"{name} must have one entry for each of the {n} rows, got shape {y.shape}"
         )
+    if weight is not None:
+        y = np.where(weight > 0, y, 0)
     if y.dtype.kind == "f":
         fractional = y != np.floor(y)
         if fractional.any():

@@ -80,7 +80,7 @@ class Curve:
         z = logits if arrays.is_foreign(logits) else arrays.block(logits)
         n, k = z.shape
         u = arrays.weight_column(sample_weight, n)
-        y = _NO_LABELS if labels is None else arrays.label_column(labels, n, k)
+        y = _NO_LABELS if labels is None else arrays.label_column(labels, n, k, weight=u)
         empty = cls.zero(
             k, lattice=lattice, thresholds=thresholds, labelled=labels is not None, bins=bins
         )
@@ -88,7 +88,7 @@ class Curve:
         bad, filled = _sums(empty, z, u, y, add)
         if bad >= 0:
             raise arrays.unusable(logits, bad)
-        _refuse_masked(z, y)
+        _refuse_masked(z, y, u)
         return _in_logits(empty, *filled)
 
     @classmethod
@@ -149,9 +149,9 @@ class Curve:
         return summary.load(cls, path)
 
 
-def _refuse_masked(z: Any, labels: Int64) -> None:
+def _refuse_masked(z: Any, labels: Int64, u: Float64) -> None:
     chosen = np.asarray(z[np.arange(len(labels)), labels])
-    masked = np.isneginf(chosen)
+    masked = np.isneginf(chosen) & (u > 0)[: len(labels)]
     if masked.any():
         row = int(masked.argmax())
         got = f"class {labels[row]}, whose logit is -inf,"

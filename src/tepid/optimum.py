@@ -26,7 +26,7 @@ INTERPOLATION = {1: 6e-3, 2: 2e-4, 4: 1e-5}
 Polynomial = tuple[float, ...]
 # Value, slope and curvature by log beta at a node.
 OnNodes = Callable[[int], tuple[float, float, float]]
-Where = Literal["inside", "below", "above", "beyond-zero", "beyond-infinity", "nowhere"]
+Where = Literal["inside", "below", "above", "beyond-zero", "beyond-infinity", "nowhere", "no-pairs"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class Reading:
     """A temperature on a curve, or on which side of the window it lies.
 
     `below` and `above` say where T is in relation to the window's temperatures; `beyond-zero` and
-    `beyond-infinity` that no T is low or high enough; `nowhere` that T makes no difference.
+    `beyond-infinity` that no T is low or high enough; `nowhere` that T makes no difference, and
+    `no-pairs` that nothing asks for one.
     """
 
     where: Where
@@ -50,6 +51,8 @@ def least_loss(curve: Curve, weighting: int = 0) -> Reading:
     """
     nodes = curve.lattice.nodes
     flat, pull = curve.flat[weighting], curve.pull[weighting]
+    if curve.pairs[weighting] == 0:
+        return Reading("no-pairs", 1.0)
     if flat == 0:
         return Reading("nowhere", 1.0)
     # The row means are float32: below this a slope at zero cannot be told from none.

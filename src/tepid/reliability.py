@@ -42,8 +42,8 @@ class Reliability:
         The label's probability may be 0: then the NLL is infinite.
         """
         p = arrays.probability_matrix(probabilities)
-        y = arrays.label_column(labels, len(p), p.shape[1])
         u = arrays.weight_column(sample_weight, len(p))
+        y = arrays.label_column(labels, len(p), p.shape[1], weight=u)
         p = np.asarray(p, np.float64)
         chosen, top = p[np.arange(len(p)), y], p.max(axis=1, initial=0.0)
         with np.errstate(divide="ignore"):
@@ -74,8 +74,8 @@ class Reliability:
     ) -> "Reliability":
         """The summary of softmax(logits / temperature), exact where a probability underflows."""
         z = arrays.block(arrays.as_array(logits))
-        y = arrays.label_column(labels, len(z), z.shape[1])
         u = arrays.weight_column(sample_weight, len(z))
+        y = arrays.label_column(labels, len(z), z.shape[1], weight=u)
         totals, by_bin = np.zeros(4), np.zeros((3, bins))
         bad = scores.score_sums(z, u, y, 1.0 / temperature, totals, by_bin)
         if bad >= 0:

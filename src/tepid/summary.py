@@ -7,12 +7,12 @@ agree before two summaries add; all others are sums over rows.
 import dataclasses
 import os
 import zipfile
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from tepid.errors import InputError
+from tepid.replacing import replacing
 
 Summary = TypeVar("Summary")
 
@@ -61,14 +61,8 @@ def _replaced(a: Summary, values: dict[str, Any]) -> Summary:
 def save(summary: Any, path: str | os.PathLike[str]) -> None:
     """Write a summary as `.npz`: plain arrays, a format number, nothing pickled."""
     fields: Any = {f.name: getattr(summary, f.name) for f in dataclasses.fields(summary)}
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            np.savez(file, format=FORMAT, kind=type(summary).__name__, **fields)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as file:
+        np.savez(file, format=FORMAT, kind=type(summary).__name__, **fields)
 
 
 def load(kind: type[Summary], path: str | os.PathLike[str]) -> Summary:

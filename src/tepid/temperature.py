@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.metadata
 import json
+import math
 import os
 import sys
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import numpy as np
 from tepid import arrays, errors, shapes
 from tepid.errors import InputError
 from tepid.kernels import scores
+from tepid.replacing import replacing
 
 FORMAT = 1
 Status = Literal["ok", "at-bound", "not-identified"]
@@ -26,7 +28,8 @@ class Temperature:
 
     T divides: above 1 it softens. `implied_accuracy` is the mean confidence at T on the rows it was
     fitted to: if the model's accuracy there is another number, T is wrong by at least that much in
-    ECE. `precision` bounds the relative error of `value` against the exact optimum.
+    ECE. `precision` bounds the relative error of `value` against the exact optimum; for UTS, over
+    the pairs that it drew, of which one within 1e-6 of its threshold may fall on either side.
 
     >>> Temperature(2.0, "labels", samples=10, classes=2, implied_accuracy=0.8)([[0.0, 4.0]])
     array([[0.119, 0.881]])
@@ -44,6 +47,10 @@ class Temperature:
     precision: float = 5e-6
     warnings: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.value) and self.value > 0):
+            raise InputError(f"temperature must be a number above zero, got {self.value}")
+
     def __float__(self) -> float:
         return self.value
 
@@ -57,6 +64,11 @@ class Temperature:
         if torch is not None and isinstance(logits, torch.Tensor):
             return self._tensor(torch, logits, class_axis)
         z = shapes.class_last(arrays.as_array(logits), class_axis)
+        if z.ndim == 1 and self.classes > 2:
+            raise InputError(
+                f"logits must be (n, {self.classes}), or logits[None] for one row, "
+                f"got shape {z.shape}"
+            )
         k = shapes.class_count(z)
         self.check_classes(k)
         lead = z.shape[:1] if z.ndim == 1 else z.shape[:-1]
@@ -103,14 +115,9 @@ class Temperature:
         return head | {"temperature": fields.pop("value")} | fields
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write as JSON to a temporary file, then rename: a crash leaves the old file whole."""
-        target = Path(path)
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-        try:
-            temporary.write_text(json.dumps(self.as_dict(), indent=2) + "\n", encoding="utf-8")
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        """Write as JSON; a crash leaves the old file whole."""
+        with replacing(path) as file:
+            file.write((json.dumps(self.as_dict(), indent=2) + "\n").encode())
 
 
 def load(path: str | os.PathLike[str]) -> Temperature:

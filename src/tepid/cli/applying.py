@@ -24,11 +24,13 @@ def apply(
     """
     output.refuse_overwriting(out, logits, calibration)
     temperature = tepid.load(calibration)
+    output.doubts(temperature)
     source = tepid.sources.open_source(logits, class_axis=class_axis, probabilities=probabilities)
     blocks = _calibrated(temperature, source)
     if class_axis is not None and source.lead is not None:
         blocks = iter([_shaped(list(blocks), source.lead, class_axis)])
-    rows = tepid.sources.write_blocks(out, blocks)
+    written = tepid.sources.write_blocks(out, blocks)
+    rows = source.rows or written
     summary = {"output": str(out), "samples": rows, "classes": temperature.classes}
     if as_json:
         output.print_json(summary)

@@ -16,6 +16,7 @@ def compare(
     fraction: Annotated[float, typer.Option(help="The part of the rows to calibrate on.")] = 0.2,
     seed: Annotated[int, typer.Option(help="Which splits.")] = 0,
     probabilities: options.Probabilities = False,
+    class_axis: options.ClassAxis = None,
     threads: options.ThreadCount = None,
     as_json: options.Json = False,
 ) -> None:
@@ -26,6 +27,7 @@ def compare(
     source = tepid.sources.open_source(
         logits,
         labels=output.labels_beside(logits) if labels is None else labels,
+        class_axis=class_axis,
         probabilities=probabilities,
     )
     with output.working(threads) as engine:
@@ -44,13 +46,14 @@ def compare(
 
 
 def _show(result: dict[str, Any]) -> None:
+    accuracy = result["methods"]["uncalibrated"]["accuracy"]["mean"]
     title = (
         f"{result['splits']} splits of {result['samples']} rows, {result['fraction']:.0%} to "
-        "calibrate; mean ± sd"
+        f"calibrate; mean ± sd; accuracy {100 * accuracy:.2f} %"
     )
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2))
     table.add_column()
-    for name in ("T", "NLL", "ECE %", "accuracy %"):
+    for name in ("T", "NLL", "ECE %"):
         table.add_column(name, justify="right")
     for name, m in result["methods"].items():
         table.add_row(
@@ -58,7 +61,6 @@ def _show(result: dict[str, Any]) -> None:
             _cell(m["temperature"], 1, 3),
             _cell(m["nll"], 1, 4),
             _cell(m["ece"], 100, 2),
-            _cell(m["accuracy"], 100, 2),
         )
     screen = output.console()
     screen.print(table)

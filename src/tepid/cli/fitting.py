@@ -34,8 +34,11 @@ def fit(
 
     Example: tepid fit logits.npy -o calibration.json
     """
+    if (labels or accuracy) and (debias or deviations != 1.0):
+        raise tepid.InputError("--deviations and --debias must go with logits alone, got more")
     if out is not None:
         output.refuse_overwriting(out, logits, labels, sample_weight)
+        _check_name(out)
     source = tepid.sources.open_source(
         logits,
         labels=labels,
@@ -43,6 +46,8 @@ def fit(
         class_axis=class_axis,
         probabilities=probabilities,
     )
+    if source.binary:
+        output.note("One value for each row was read as the binary logit of class 1.")
     with output.working(threads) as engine:
         if accuracy is not None:
             result = _from_accuracy(source, accuracy, engine)
@@ -51,6 +56,11 @@ def fit(
         else:
             result = tepid.from_logits(source, deviations=deviations, debias=debias, engine=engine)
     _deliver(result, out, as_json=as_json)
+
+
+def _check_name(out: Path) -> None:
+    if out.suffix.lower() != ".json":
+        raise tepid.InputError(f"output must end in .json, got {out.name}")
 
 
 def _deliver(result: "tepid.Temperature", out: Path | None, *, as_json: bool) -> None:
@@ -92,12 +102,12 @@ def show(result: "tepid.Temperature", path: str | None) -> None:
         "rows × classes": f"{result.samples} × {result.classes}",
     }
     if result.interval:
-        rows["95 % interval"] = "{:.4f} to {:.4f}".format(*result.interval)
+        name = "interval of T" if result.method == "accuracy" else "95 % interval of T"
+        rows[name] = "{:.4f} to {:.4f}".format(*result.interval)
     if result.sensitivity:
-        rows["T at ½ and 2 × σ"] = "{:.4f} and {:.4f}".format(*result.sensitivity)
+        rows["T with ½ σ, 2 σ"] = "{:.4f}, {:.4f}".format(*result.sensitivity)
     screen = output.console()
     screen.print(output.two_columns(rows, "calibration"))
-    for sentence in result.warnings:
-        screen.print(f"[yellow]note[/yellow] {sentence}")
+    output.doubts(result)
     if path:
         screen.print(f"wrote {path}", markup=False)

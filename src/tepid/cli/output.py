@@ -68,6 +68,19 @@ def working(threads: int | None) -> Iterator["tepid.Threads"]:
         yield tepid.Threads(threads, progress)
 
 
+def note(sentence: str) -> None:
+    """Say something on the side, where it does not mix with results."""
+    Console(stderr=True, highlight=False).print(f"[yellow]note[/yellow] {sentence}", soft_wrap=True)
+
+
+def doubts(temperature: "tepid.Temperature") -> None:
+    """Say why a temperature is not to be used without a thought."""
+    if temperature.status != "ok":
+        note(f"The status of this calibration is {temperature.status}.")
+    for sentence in temperature.warnings:
+        note(sentence)
+
+
 def refuse_overwriting(output: Path, *inputs: str | os.PathLike[str] | None) -> None:
     """An output that is also an input is refused before anything is read."""
     names = [os.fspath(given) for given in inputs if given is not None]
@@ -76,14 +89,17 @@ def refuse_overwriting(output: Path, *inputs: str | os.PathLike[str] | None) -> 
             raise tepid.InputError(f"output must not be one of the inputs, got {output}")
     if not output.parent.is_dir():
         raise tepid.InputError(f"output must be in a folder that exists, got {output}")
-    if output.is_dir():
-        raise tepid.InputError(f"output must be a file, got the folder {output}")
+    if output.exists() and not output.is_file():
+        kind = "the folder " if output.is_dir() else ""
+        raise tepid.InputError(f"output must be a file, got {kind}{output}")
 
 
 def labels_beside(logits: str) -> str:
     """Where the labels are when only the logits' file was named: its own member or column."""
     name, _, fragment = logits.rpartition("#")
     file = Path(name if fragment and name else logits)
+    if name and fragment not in ("", "logits"):
+        raise tepid.InputError(f"labels must be named too where #{fragment} is, got none")
     if file.suffix.lower() == ".npy":
-        raise tepid.InputError(f"labels must be given, {file.name} cannot hold them, got none")
+        raise tepid.InputError(f"labels must be a file of their own beside {file.name}, got none")
     return f"{file}#labels" if file.suffix.lower() == ".npz" else str(file)

@@ -28,6 +28,8 @@ def score(
         probabilities=probabilities,
     )
     fitted = {} if calibration is None else {"after": tepid.load(calibration)}
+    for temperature in fitted.values():
+        output.doubts(temperature)
     with output.working(threads) as engine:
         scored = {"before": engine.total(_reliability(None), source, "scoring before")}
         for name, temperature in fitted.items():

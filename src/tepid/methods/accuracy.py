@@ -4,6 +4,8 @@ import math
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from tepid.curve import Curve
 from tepid.engines import Threads
 from tepid.errors import InputError
@@ -36,12 +38,7 @@ def from_accuracy(
     >>> float(t(logits).max(axis=1).mean())
     0.6
     """
-    low, high = accuracy if isinstance(accuracy, (tuple, list)) else (accuracy, accuracy)
-    for end in (low, high):
-        if not 0 <= end <= 1:
-            raise InputError(f"accuracy must be in [0, 1], got {end}")
-    if low > high:
-        raise InputError(f"accuracy must be a range from low to high, got {low} to {high}")
+    low, high = _range(accuracy)
     middle = (low + high) / 2
     source = open_source(logits, sample_weight=sample_weight, class_axis=class_axis).unlabelled()
     question = Question(
@@ -68,11 +65,27 @@ def from_accuracy(
     )
 
 
+def _range(accuracy: Any) -> tuple[float, float]:
+    try:
+        ends = [float(end) for end in np.atleast_1d(accuracy)]
+    except (TypeError, ValueError):
+        ends = []
+    if len(ends) not in (1, 2) or isinstance(accuracy, str):
+        got = f"{len(ends)} numbers" if len(ends) > 2 else repr(accuracy)
+        raise InputError(f"accuracy must be a number or a range (low, high), got {got}")
+    for end in ends:
+        if not 0 <= end <= 1:
+            raise InputError(f"accuracy must be in [0, 1], got {end:g}")
+    if ends[0] > ends[-1]:
+        raise InputError(f"accuracy must be a range from low to high, got {ends[0]} to {ends[-1]}")
+    return ends[0], ends[-1]
+
+
 def _interval(temperature: float, point: Curve) -> tuple[float, float] | None:
     mean = point.confidence[0] / point.weight
     variance = max(point.confidence_square[0] / point.weight - mean**2, 0.0)
     slope = point.lattice.nodes[0] * point.confidence_slope[0] / point.weight
-    if not slope:
+    if not slope or point.rows < 2:
         return None
     error = math.sqrt(variance / point.rows) / slope
     return temperature * math.exp(-1.96 * error), temperature * math.exp(1.96 * error)

@@ -52,7 +52,12 @@ class Answer:
     curve: Curve
     point: Curve | None
     others: tuple[float, ...]
-    reading: Reading
+    readings: tuple[Reading, ...]
+
+    @property
+    def reading(self) -> Reading:
+        """Of the temperature itself."""
+        return self.readings[0]
 
     def confidence_of(self, temperature: float) -> float:
         """The mean confidence at the temperature found, or at one near it."""
@@ -81,9 +86,9 @@ def search(source: Source, engine: Threads, question: Question) -> Answer:
     found, *others = (_bounded(r, curve, repeatable=source.repeatable) for r in readings)
     if readings[0].where != "inside" or not source.repeatable:
         status = _status(readings[0])
-        return Answer(found, status, curve, None, tuple(others), readings[0])
+        return Answer(found, status, curve, None, tuple(others), tuple(readings))
     temperature, point = _finished(source, engine, question, found, curve)
-    return Answer(temperature, "ok", curve, point, tuple(others), readings[0])
+    return Answer(temperature, "ok", curve, point, tuple(others), tuple(readings))
 
 
 def _located(source: Source, engine: Threads, question: Question) -> tuple[Curve, list[Reading]]:
@@ -159,7 +164,7 @@ def _bounded(reading: Reading, curve: Curve, *, repeatable: bool) -> float:
 def _status(reading: Reading) -> Status:
     if reading.where == "inside":
         return "ok"
-    return "not-identified" if reading.where == "nowhere" else "at-bound"
+    return "not-identified" if reading.where in ("nowhere", "no-pairs") else "at-bound"
 
 
 def _finished(

@@ -10,6 +10,7 @@ ENOUGH_ROWS = 1000
 _BOUNDS = {
     "inside": "",
     "nowhere": "Every row's logits are equal, so that every temperature gives the same result.",
+    "no-pairs": "No row reaches the threshold of UTS, so that nothing determines a temperature.",
     "beyond-zero": (
         "No temperature is low enough: the evidence agrees with every prediction. "
         "The value is the edge of the range."
@@ -42,7 +43,7 @@ def about_uts(curve: Curve, *, debiased: bool, one_class: int | None) -> tuple[s
     if curve.rows < ENOUGH_ROWS and not debiased:
         said.append(
             f"UTS is biased towards high temperatures below {ENOUGH_ROWS} rows and there are "
-            f"{curve.rows:.0f}; debias=True (--debias) removes most of it."
+            f"{curve.rows:.0f}; debias=True (--debias) brings it nearer to UTS on many rows."
         )
     mean = confidence_at(curve, 1.0)
     if mean < CONFIDENT:
@@ -54,3 +55,12 @@ def about_uts(curve: Curve, *, debiased: bool, one_class: int | None) -> tuple[s
     if one_class is not None:
         said.append(f"Every row is predicted as class {one_class}, so other classes say little.")
     return tuple(said)
+
+
+def about_sensitivity(answer: Answer) -> tuple[str, ...]:
+    """Which of the other temperatures is an edge and not a minimum."""
+    names = ("half", "twice")
+    edges = [n for n, r in zip(names, answer.readings[1:], strict=True) if r.where != "inside"]
+    if not edges or answer.reading.where != "inside":
+        return ()
+    return (f"With {' and '.join(edges)} the deviations no temperature in reach is best.",)

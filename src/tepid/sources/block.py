@@ -23,7 +23,8 @@ class Block(NamedTuple):
 class Source:
     """Logits as blocks; `read(rows)` yields arrays (n, k) of about that many rows, afresh.
 
-    `lead` is the shape of an array without its class axis, where there is such an array.
+    `lead` is the shape of an array without its class axis, where there is such an array; `binary`
+    says that it holds one logit for each row.
     """
 
     read: Callable[[int], Iterator[Any]]
@@ -31,6 +32,7 @@ class Source:
     rows: int | None = None
     classes: int | None = None
     lead: tuple[int, ...] | None = None
+    binary: bool = False
     repeatable: bool = True
     labels: Any = None
     weight: Any = None

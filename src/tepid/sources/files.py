@@ -39,7 +39,8 @@ class File:
             blocks = list(self.read(1 << 16))
             whole = np.concatenate(blocks) if blocks else np.zeros(0)
             if whole.ndim > 1 and whole.shape[1] > 1:
-                raise InputError(f"{self.name} must have a column {what!r}, got {whole.shape[1]}")
+                got = f"{whole.shape[1]} other columns"
+                raise InputError(f"{self.name} must have a column {what!r}, got {got}")
         return whole
 
 
@@ -50,7 +51,9 @@ def open_array(path: str | os.PathLike[str], member: str, what: str) -> File:
     if "#" in text and not file.exists():
         name, _, fragment = text.rpartition("#")
         file = Path(name)
-    if not file.is_file():
+    if file.is_dir():
+        raise InputError(f"{what} must be a file, got the folder {file}")
+    if not file.exists():
         raise InputError(f"{what} must exist, got {file}")
     openers = {".npy": _open_npy, ".npz": _open_npz, ".csv": _open_csv}
     if file.suffix.lower() not in openers:
@@ -95,8 +98,12 @@ def _member(file: Path, fragment: str, member: str, members: list[str]) -> str:
 
 def _damaged(file: Path, kind: str, error: Exception) -> InputError:
     with file.open("rb") as stream:
-        pickled = stream.read(1) == b"\x80" or "object" in str(error).lower()
-    reason = "pickled objects" if pickled else f"a damaged file ({error})"
+        start = stream.read(2)
+    reason = f"a damaged file ({error})"
+    if start[:1] == b"\x80" or "object" in str(error).lower():
+        reason = "pickled objects"
+    elif kind == "array" and start == b"PK":
+        reason = "a .npz archive under this name"
     return InputError(f"{file.name} must be a whole {file.suffix.lower()} {kind}, got {reason}")
 
 

@@ -29,16 +29,23 @@ def open_source(
     source = _opened(logits, class_axis)
     if probabilities:
         source = dataclasses.replace(source, read=_logarithms(source.read), classes=None)
-    y = source.labels if labels is None else open_column(labels, "labels")
-    u = source.weight if sample_weight is None else open_column(sample_weight, "sample_weight")
+    y = source.labels if labels is None else open_column(labels, "labels", source.lead)
+    u = source.weight
+    if sample_weight is not None:
+        u = open_column(sample_weight, "sample_weight", source.lead)
     return dataclasses.replace(source, labels=y, weight=u)
 
 
-def open_column(column: Any, name: str) -> Any:
-    """Labels or weights as a flat array, from an array or a path."""
+def open_column(column: Any, name: str, lead: tuple[int, ...] | None = None) -> Any:
+    """Labels or weights as a flat array, from an array or a path; one for each row of `lead`."""
     if isinstance(column, (str, os.PathLike)):
         column = files.open_array(column, name, f"{name} file").column(name)
-    return arrays.as_array(column, name).reshape(-1)
+    array = arrays.as_array(column, name)
+    if lead is not None and array.size != math.prod(lead):
+        got = len(array) if array.ndim == 1 else f"shape {array.shape}"
+        rows = math.prod(lead)
+        raise InputError(f"{name} must have one entry for each of the {rows} rows, got {got}")
+    return array.reshape(-1)
 
 
 def _opened(logits: Any, class_axis: int | None) -> Source:
@@ -65,13 +72,14 @@ def _from_array(array: Any, name: str, class_axis: int | None) -> Source:
     z = shapes.class_last(array, class_axis)
     lead = z.shape if z.ndim == 1 else z.shape[:-1]
     read = partial(shapes.slices, z)
-    return Source(read, name, math.prod(lead), shapes.class_count(z), lead)
+    binary = z.ndim == 1 or z.shape[-1] == 1
+    return Source(read, name, math.prod(lead), shapes.class_count(z), lead, binary=binary)
 
 
 def _from_file(file: files.File, name: str, class_axis: int | None) -> Source:
     if file.array is None:
         if class_axis not in (None, 1, -1):
-            raise InputError(f"class_axis must be the columns of a table, got {class_axis}")
+            raise InputError(f"class_axis must be left out for a table, got {class_axis}")
         return Source(file.read, name, None, None)
     arrays.as_array(file.array, name)  # refuses what is no number
     source = _from_array(file.array, name, class_axis)
@@ -85,20 +93,34 @@ def _reader(
 
     def read(rows: int) -> Iterator[Any]:
         produced = blocks()
-        if not isinstance(produced, Iterable) or hasattr(produced, "ndim"):
-            kind = type(produced).__name__
-            raise InputError(f"logits must be a function that yields blocks, got one giving {kind}")
-        if isinstance(produced, Iterator):
-            if any(produced is spent for spent in seen):
-                raise InputError(
-                    "logits must be a function that yields the blocks afresh, "
-                    "got one that gives the same iterator again"
-                )
-            seen[:] = [produced]
+        _refuse_spent(produced, seen)
         for block in produced:
-            yield from shapes.slices(shapes.class_last(arrays.as_array(block), class_axis), rows)
+            if len(block):
+                yield from shapes.slices(_matrix(block, class_axis), rows)
 
     return read
+
+
+def _refuse_spent(produced: Any, seen: list[Any]) -> None:
+    if not isinstance(produced, Iterable) or hasattr(produced, "ndim"):
+        kind = type(produced).__name__
+        raise InputError(f"logits must be a function that yields blocks, got one giving {kind}")
+    if any(produced is spent for spent in seen):
+        raise InputError(
+            "logits must be a function that yields the blocks afresh, "
+            "got one that gives the same iterator again"
+        )
+    seen[:] = [produced] if isinstance(produced, Iterator) else []
+
+
+def _matrix(block: Any, class_axis: int | None) -> Any:
+    z = shapes.class_last(arrays.as_array(block), class_axis)
+    if z.ndim < 2:
+        raise InputError(
+            "logits must come in blocks of two dimensions, (n, 1) for binary logits, "
+            f"got a block of shape {z.shape}"
+        )
+    return z
 
 
 def _logarithms(read: Callable[[int], Iterator[Any]]) -> Callable[[int], Iterator[Any]]:

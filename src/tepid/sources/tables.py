@@ -1,6 +1,8 @@
 """Tables of text: numbers separated by commas, semicolons or tabs, with or without a header.
 
-A column called `label` or `labels` is no logit; it holds the labels.
+A column called `label` or `labels` is no logit; it holds the labels. Nor is a column without a
+name, which is how an index is written. A first row of 0, 1, 2, … is a header, as of columns that
+have no names.
 """
 
 import io
@@ -54,7 +56,8 @@ def _form(file: Path, fragment: str, member: str) -> _Form:
     first = next(_lines(file), "")
     delimiter = next((d for d in ",;\t" if d in first), ",")
     names = [cell.strip().strip('"') for cell in first.strip("\r\n").split(delimiter)]
-    header = not all(_is_number(cell) for cell in names)
+    counted = len(names) > 2 and names == [str(i) for i in range(len(names))]
+    header = counted or not all(_is_number(cell) for cell in names)
     columns = _columns(file, fragment, member, names if header else [])
     return _Form(file.name, delimiter, header, len(names), columns)
 
@@ -66,9 +69,10 @@ def _columns(file: Path, fragment: str, member: str, names: list[str]) -> list[i
             raise InputError(f"{file.name} must have a column {fragment!r}, got {known}")
         return [names.index(fragment)]
     labels = [i for i, name in enumerate(names) if name.lower() in ("label", "labels")]
+    named = [i for i, name in enumerate(names) if name]
     if member == "labels":
-        return labels or None
-    return [i for i in range(len(names)) if i not in labels] if labels else None
+        return labels or named or None
+    return [i for i in named if i not in labels] or None
 
 
 def _numbers(form: _Form, text: list[str], start: int) -> Any:

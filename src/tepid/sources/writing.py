@@ -8,6 +8,7 @@ from typing import IO, Any
 import numpy as np
 
 from tepid.errors import InputError
+from tepid.replacing import replacing
 
 
 def write_blocks(path: str | os.PathLike[str], blocks: Iterator[Any]) -> int:
@@ -20,15 +21,10 @@ def write_blocks(path: str | os.PathLike[str], blocks: Iterator[Any]) -> int:
     }
     if target.suffix.lower() not in writers:
         raise InputError(f"output must end in .npy, .npz or .csv, got {target.name}")
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            rows = writers[target.suffix.lower()](file, (b for b in blocks if len(b)))
+    with replacing(target) as file:
+        rows = writers[target.suffix.lower()](file, (b for b in blocks if len(b)))
         if not rows:
             raise InputError("output must have at least one row, got none")
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
     return rows
 
 
