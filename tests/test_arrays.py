@@ -551,7 +551,7 @@ def test_a_weight_that_is_none_is_named(wrong, made):
     z, y = made
     weight = np.ones(400)
     weight[21] = wrong
-    said = f"sample_weight must be finite and not negative, got {wrong} at row 21"
+    said = f"sample_weight must be zero or in 1e-100 to 1e+100, got {wrong} at row 21"
     for use in (
         lambda: tepid.from_logits(z, sample_weight=weight),
         lambda: tepid.from_labels(z, y, sample_weight=weight),

@@ -108,11 +108,12 @@ def _assert_refused(result, said, folder, before):
 
 
 def test_fit_tells_a_person_of_the_temperature_and_its_doubts(made):
-    out = _human(_spawn("fit", "z.npy"))
+    spoken = _spawn("fit", "z.npy")
+    out = _human(spoken)
     t = tepid.from_logits(made[0])
     for words in (f"{t.value:.4f}", "uts", "ok", f"{100 * t.implied_accuracy:.2f} %", "360 × 4"):
         assert words in out
-    assert out.count("note ") == len(t.warnings) == 2
+    assert spoken[2].count("note ") == len(t.warnings) == 2
 
 
 def test_fit_prints_what_it_saves(folder, made):
@@ -441,7 +442,7 @@ def test_refusals_reach_a_shell(folder):
     for args, said in refused.items():
         _assert_refused(_spawn(*args), said, folder, before)
     result = _spawn("fit", "z.npy", "-o", "out.json", TEPID_THREADS="abc")
-    said = "TEPID_THREADS must be a whole number above zero, got 'abc'"
+    said = "TEPID_THREADS must be a whole number in 1 to 256, got 'abc'"
     _assert_refused(result, said, folder, before)
 
 
@@ -465,9 +466,9 @@ REFUSED = {
     "fit z.npy --accuracy .1...2...3": "accuracy must be a number or a range low..high, got .1",
     "fit z.npy --accuracy 0.9..0.8": "accuracy must be a range from low to high, got 0.9 to 0.8",
     "fit z.npy --accuracy 0.9..93": "accuracy must be in [0, 1], got 93",
-    "fit z.npy --deviations -1": "deviations must be a number of at least zero, got -1",
-    "fit z.npy --deviations nan": "deviations must be a number of at least zero, got nan",
-    "fit z.npy --threads 0": "threads must be a whole number above zero, got 0",
+    "fit z.npy --deviations -1": "deviations must be a number in 0 to 1e+09, got -1",
+    "fit z.npy --deviations nan": "deviations must be a number in 0 to 1e+09, got nan",
+    "fit z.npy --threads 0": "threads must be a whole number in 1 to 256, got 0",
     "fit z.npy --sample-weight no.npy": "sample_weight file must exist, got no.npy",
     "fit z.npy --sample-weight z.npy": "sample_weight must",
     "fit z.npy --probabilities": "probabilities must be in [0, 1], got",
@@ -630,3 +631,14 @@ def test_a_damaged_file_is_one_sentence_too(folder, tepid_here):
     for name in ("z.npy", "z.csv"):
         result = tepid_here("fit", name, "-o", "out.json")
         _assert_refused(result, f"{name} must ", folder, before)
+
+
+def test_streams_that_are_closed_or_plain_do_no_harm(folder):
+    ascii_only = os.environ | {"PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "tepid", "fit", "z.npy"]
+    done = subprocess.run(command, cwd=folder, env=ascii_only, capture_output=True, check=False)
+    assert done.returncode == 0
+    shell = " ".join(command)
+    for closed in (">&-", "2>&-"):
+        done = subprocess.run(f"{shell} {closed}", cwd=folder, shell=True, check=False)
+        assert done.returncode == 0

@@ -133,7 +133,8 @@ def test_separable_labels_are_at_the_bound(scale):
     t = tepid.from_labels(z, z.argmax(axis=1))
     _assert_at_bound(t)
     assert float(t) < 0.1 * scale
-    assert t.implied_accuracy == 1
+    assert t.implied_accuracy == pytest.approx(t(z).max(axis=1).mean(), rel=1e-6)
+    assert t.implied_accuracy > 0.99
     assert "low enough" in t.warnings[0]
 
 
@@ -272,7 +273,8 @@ def test_labels_worse_than_chance_are_at_the_bound_and_never_flip_the_prediction
     t = tepid.from_labels(z, z.argmin(axis=1))
     _assert_at_bound(t)
     assert float(t) > 10 * scale
-    assert t.implied_accuracy == pytest.approx(1 / k, rel=1e-6)
+    assert t.implied_accuracy == pytest.approx(t(z).max(axis=1).mean(), rel=1e-6)
+    assert t.implied_accuracy == pytest.approx(1 / k, rel=0.05)
     assert "high enough" in t.warnings[0]
     p = t(z)
     assert (p[np.arange(len(z)), z.argmax(axis=1)] == p.max(axis=1)).all()
@@ -353,8 +355,8 @@ def test_one_row_is_at_the_bound(form):
     _assert_at_bound(right)
     _assert_at_bound(wrong)
     assert float(right) < 1 < float(wrong)
-    assert right.implied_accuracy == 1
-    assert wrong.implied_accuracy == pytest.approx(1 / k)
+    assert right.implied_accuracy == pytest.approx(1)
+    assert wrong.implied_accuracy == pytest.approx(1 / k, rel=0.05)
     assert right.samples == 1
 
 

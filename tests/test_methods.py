@@ -326,7 +326,7 @@ def test_bad_arguments_are_named():
         tepid.Temperature(-2.0, "", samples=1, classes=2, implied_accuracy=0.5)
     with pytest.raises(tepid.InputError, match="labels must be given"):
         tepid.from_labels(z)
-    with pytest.raises(tepid.InputError, match="threads must be a whole number above zero, got 0"):
+    with pytest.raises(tepid.InputError, match="threads must be a whole number in 1 to 256, got 0"):
         tepid.from_logits(z, engine=tepid.Threads(0))
 
 
@@ -353,6 +353,76 @@ def test_a_loss_that_is_flat_between_two_scales_gives_no_interval():
     t = tepid.from_labels(z, np.arange(100) < 50)
     assert t.value > 0
     assert t.interval is None or all(math.isfinite(end) for end in t.interval)
+
+
+def test_a_producer_may_reuse_its_memory(rng):
+    z = (3 * rng.normal(size=(20_000, 30))).astype(np.float32)
+    buffer = np.empty((1000, 30), np.float32)
+
+    def blocks():
+        for start in range(0, 20_000, 1000):
+            buffer[:] = z[start : start + 1000]
+            yield buffer
+
+    whole = tepid.from_logits(z).value
+    assert tepid.from_logits(blocks, engine=tepid.Threads(4)).value == pytest.approx(
+        whole, rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_the_first_bad_row_is_the_one_named(threads):
+    z = np.zeros((400_000, 30), np.float32)
+    z[3::35_000, 4] = np.nan
+    with pytest.raises(tepid.InputError, match=r"at row 3$"):
+        tepid.from_logits(z, engine=tepid.Threads(threads))
+
+
+def test_evidence_near_chance_gives_no_endless_interval():
+    assert tepid.from_labels([[1.0, 0], [0, 0.999]], [0, 0]).interval is None
+    t = tepid.from_accuracy([[0.0, 0], [0, 1.0]], 0.75 - 1e-6)
+    assert t.interval is None or all(math.isfinite(end) for end in t.interval)
+
+
+def test_rows_that_weigh_nothing_do_not_narrow_an_interval(network):
+    z, y = network[0][:500], network[1][:500]
+    w = np.zeros(500)
+    w[:50] = 3.0
+    for fit, evidence in ((tepid.from_labels, y), (tepid.from_accuracy, 0.8)):
+        few = fit(z[:50], evidence[:50] if fit is tepid.from_labels else evidence)
+        assert fit(z, evidence, sample_weight=w).interval == pytest.approx(few.interval, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_implied_accuracy_of_few_debiased_rows_is_exact(seed):
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(rng.integers(4, 60), 5)) * 10 ** rng.uniform(-1, 1.5)
+    t = tepid.from_logits(z, debias=True)
+    assert t.implied_accuracy == pytest.approx(t(z).max(axis=1).mean(), rel=1e-5)
+    mean = _softmax(z).max(axis=1).mean()
+    assert any(f"at T = 1 is {mean:.3f}" in w for w in t.warnings) == (mean < 0.95)
+
+
+@pytest.mark.parametrize("n", [7, 50, 300])
+def test_an_accuracy_of_chance_is_at_the_bound(n):
+    z = np.random.default_rng(n).normal(size=(n, 7))
+    t = tepid.from_accuracy(z, 1 / 7)
+    assert t.status == "at-bound"
+    assert t.interval is None
+
+
+def test_the_stated_precision_widens_where_the_loss_is_flat():
+    rng = np.random.default_rng(11435)
+    z = rng.normal(size=(500, 2))
+    flat = None
+    for seed in range(200):
+        y = np.random.default_rng(seed).integers(0, 2, 500)
+        t = tepid.from_labels(z, y)
+        exact = truth.least_loss(z, truth.label_pairs(z, y), 1e-3, 1e9) if t.status == "ok" else 1
+        if t.status == "ok":
+            assert abs(t.value / exact - 1) <= t.precision
+            flat = max(flat or 0, t.precision)
+    assert flat > 5e-6
 
 
 def test_progress_is_told_and_ends_at_all_rows(fashion):

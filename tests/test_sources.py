@@ -133,8 +133,9 @@ def test_a_hash_in_a_file_s_own_name_is_no_member(made, tmp_path):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    for path in (tmp_path / "no.npy", tmp_path / "no.npz", tmp_path / "no.csv", tmp_path):
+    for path in (tmp_path / "no.npy", tmp_path / "no.npz", tmp_path / "no.csv"):
         assert _refusal(path) == f"logits file must exist, got {path}"
+    assert _refusal(tmp_path) == f"logits file must be a file, got the folder {tmp_path}"
     assert _refusal(f"{tmp_path}/no.npz#x") == f"logits file must exist, got {tmp_path}/no.npz"
     with pytest.raises(tepid.InputError, match=r"^labels file must exist, got .*y\.npy$"):
         tepid.from_labels(np.eye(3), tmp_path / "y.npy")

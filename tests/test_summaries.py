@@ -1,5 +1,7 @@
 """THE LAW: the summary of the whole is the sum of the summaries of its parts."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -250,3 +252,27 @@ def test_a_tie_with_the_threshold_counts_within_the_tolerance():
     for factor, count in ((1.0, 1), (1 + 5e-7, 1), (1 + 3e-6, 0)):
         curve = tepid.Curve.of(z, thresholds=np.array([9.0, 0.3 * factor]))
         assert curve.pairs[0] == count
+
+
+def test_bins_and_temperatures_that_are_none_are_refused():
+    z = np.eye(3)
+    for make in (
+        lambda b: tepid.Reliability.of_logits(z, [0, 1, 2], bins=b),
+        lambda b: tepid.Reliability.of(z, [0, 1, 2], bins=b),
+        tepid.Reliability.zero,
+        lambda b: tepid.metrics.ece([0, 1, 2], z, bins=b),
+        lambda b: tepid.Curve.of(z, bins=b - 1),
+    ):
+        with pytest.raises(tepid.InputError, match="bins must be at least"):
+            make(0)
+    for wrong in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(tepid.InputError, match=f"temperature must be .*, got {wrong}"):
+            tepid.Reliability.of_logits(z, [0, 1, 2], temperature=wrong)
+
+
+def test_many_threads_may_save_to_one_path(network, tmp_path):
+    tails = tepid.Tails.of(network[0][:5])
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: tails.save(tmp_path / "t.npz"), range(100)))
+    assert tepid.Tails.load(tmp_path / "t.npz") == tails
+    assert [p.name for p in tmp_path.iterdir()] == ["t.npz"]

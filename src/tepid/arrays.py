@@ -4,6 +4,7 @@ Nothing here guesses. A one-dimensional array is binary logits, more than two di
 `class_axis`, and probabilities are probabilities only where the caller calls them so.
 """
 
+import math
 import sys
 from typing import Any
 
@@ -22,6 +23,8 @@ Int64 = NDArray[np.int64]
 # Logits further apart than this, or all of a row nearer together, are beyond float32.
 _FAR = float(np.finfo(np.float32).max)
 _NEAR = 1e-30
+# Heavier weights would overflow in a sum of squares.
+_HEAVY = 1e100
 
 
 def as_array(data: ArrayLike, name: str = "logits") -> Any:
@@ -138,11 +141,25 @@ def weight_column(weight: Any, n: int, name: str = "sample_weight") -> Float64:
         raise InputError(
             f"{name} must have one entry for each of the {n} rows, got shape {u.shape}"
         )
-    wrong = ~((u >= 0) & np.isfinite(u))
+    wrong = ~((u == 0) | ((u >= 1 / _HEAVY) & (u <= _HEAVY)))
     if wrong.any():
         row = int(wrong.argmax())
-        raise RowError(name, "be finite and not negative", str(u[row]), row)
+        raise RowError(name, f"be zero or in {1 / _HEAVY:g} to {_HEAVY:g}", str(u[row]), row)
     return u
+
+
+def check_bins(bins: int, least: int = 1) -> int:
+    """The number of bins, or a refusal."""
+    if bins < least:
+        raise InputError(f"bins must be at least {least}, got {bins}")
+    return bins
+
+
+def check_temperature(temperature: float) -> float:
+    """A temperature, finite and above zero, or a refusal."""
+    if not (math.isfinite(temperature) and temperature > 0):
+        raise InputError(f"temperature must be a number above zero, got {temperature}")
+    return temperature
 
 
 def probability_matrix(probabilities: Any, name: str = "probabilities") -> Array:

@@ -45,6 +45,7 @@ class Curve:
     bins: int
     rows: float
     weight: float
+    weight_square: float  # the sum of squared weights, for how many rows they are worth
     softest: float  # the sum of confidences as T grows without bound: 1 / classes not masked
     sharpest: float  # the same as T shrinks to zero: 1 / number of tied maxima
     spread: float  # the sum over rows of the mean of d
@@ -102,6 +103,7 @@ class Curve:
         bins: int = 15,
     ) -> "Curve":
         """The summary of no rows."""
+        arrays.check_bins(bins, least=0)
         lattice = lattice or Lattice.window()
         theta = np.zeros((0, classes)) if thresholds is None else np.atleast_2d(thresholds)
         if theta.shape[1] != classes:
@@ -114,7 +116,7 @@ class Curve:
         return cls(
             classes=classes, labelled=labelled, thresholds=np.asarray(theta, np.float64),
             starts=np.array(lattice.starts), lengths=np.array(lattice.lengths), bins=bins,
-            rows=0.0, weight=0.0, softest=0.0, sharpest=0.0, spread=0.0,
+            rows=0.0, weight=0.0, weight_square=0.0, softest=0.0, sharpest=0.0, spread=0.0,
             pairs=per_weighting, pull=per_weighting, flat=per_weighting,
             loss=on_curve, slope=on_curve, curvature=on_curve, square=on_curve,
             confidence=per_node, confidence_slope=per_node, confidence_curvature=per_node,
@@ -165,7 +167,7 @@ def _sums(curve: Curve, z: Any, u: Float64, y: Int64, add: Callable[..., Any]) -
     theta = np.maximum(curve.thresholds * (1 - TOLERANCE), _POSITIVE).astype(np.float32)
     scales = (curve.starts / unit).astype(np.float32)
     filled = (
-        np.zeros(5), np.zeros((kinds, 4)), np.zeros((nodes, kinds, 5)), np.zeros((nodes, 4)),
+        np.zeros(6), np.zeros((kinds, 4)), np.zeros((nodes, kinds, 5)), np.zeros((nodes, 4)),
         np.zeros((nodes, 3, curve.bins)),
     )  # fmt: skip
     bad = add(z, u, theta, y, np.float32(unit), scales, curve.lengths, *filled)
@@ -178,7 +180,7 @@ def _in_logits(
     # The kernels measure distances in x = unit * d and confidence as doubt, 1 - max p, which keeps
     # the digits of a confident network.
     unit = empty.lattice.unit
-    rows, weight, softest, sharpest, spread = totals.tolist()
+    rows, weight, softest, sharpest, spread, weight_square = totals.tolist()
     pairs, pull, pull2, flat = (per / (1.0, unit, unit**2, unit)).T
     powers = (1.0, unit, unit**2, unit**2, unit**2)
     log, slope, curvature, square, cross = (along / powers).transpose(2, 1, 0)
@@ -188,6 +190,7 @@ def _in_logits(
         empty,
         rows=rows,
         weight=weight,
+        weight_square=weight_square,
         softest=softest,
         sharpest=sharpest,
         spread=spread / unit,

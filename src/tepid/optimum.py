@@ -20,6 +20,7 @@ from tepid.curve import Curve
 # After the exact pass what is left is the rounding of float32, which averages out over rows: 2e-8
 # on the same sets, up to 2e-6 where all rows are alike.
 EXACT = 5e-6
+_ROUNDING = 3e-7
 INTERPOLATION = {1: 6e-3, 2: 2e-4, 4: 1e-5}
 
 # Coefficients, lowest power first.
@@ -68,9 +69,9 @@ def matching_confidence(curve: Curve, accuracy: float) -> Reading:
     """Where the mean confidence equals `accuracy`; it falls strictly as T grows."""
     if curve.spread == 0:
         return Reading("nowhere", 1.0)
-    if accuracy * curve.weight >= curve.sharpest:
+    if accuracy * curve.weight >= curve.sharpest * (1 - 1e-12):
         return Reading("beyond-zero", _edge(curve, -1))
-    if accuracy * curve.weight <= curve.softest:
+    if accuracy * curve.weight <= curve.softest * (1 + 1e-6):  # as far as float32 can tell
         return Reading("beyond-infinity", _edge(curve, 0))
     wanted = accuracy * curve.weight
     gap = _confidence(curve, wanted)
@@ -105,6 +106,25 @@ def confidence_step(point: Curve, accuracy: float) -> float:
     slope = beta * point.confidence_slope[0]
     bend = beta**2 * point.confidence_curvature[0] + slope
     return _step(gap, slope, bend)
+
+
+def loss_precision(point: Curve) -> float:
+    """A bound on the relative error of T: float32's rounding of the slope, over its steepness.
+
+    Where the labels are close to chance the loss is nearly flat, and no temperature is sharp.
+    """
+    steepness = point.lattice.nodes[0] * point.curvature[0, 0]
+    return _precision(abs(float(point.pull[0])), float(steepness))
+
+
+def confidence_precision(point: Curve) -> float:
+    """The same for a mean confidence."""
+    steepness = point.lattice.nodes[0] * point.confidence_slope[0]
+    return _precision(float(point.confidence[0]), float(steepness))
+
+
+def _precision(size: float, steepness: float) -> float:
+    return min(max(EXACT, _ROUNDING * size / steepness), 1.0) if steepness > 0 else 1.0
 
 
 def _step(f: float, df: float, ddf: float) -> float:

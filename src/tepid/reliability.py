@@ -41,6 +41,7 @@ class Reliability:
 
         The label's probability may be 0: then the NLL is infinite.
         """
+        arrays.check_bins(bins)
         p = arrays.probability_matrix(probabilities)
         u = arrays.weight_column(sample_weight, len(p))
         y = arrays.label_column(labels, len(p), p.shape[1], weight=u)
@@ -73,6 +74,8 @@ class Reliability:
         sample_weight: Any = None,
     ) -> "Reliability":
         """The summary of softmax(logits / temperature), exact where a probability underflows."""
+        arrays.check_bins(bins)
+        arrays.check_temperature(temperature)
         z = arrays.block(arrays.as_array(logits))
         u = arrays.weight_column(sample_weight, len(z))
         y = arrays.label_column(labels, len(z), z.shape[1], weight=u)
@@ -86,7 +89,7 @@ class Reliability:
     @classmethod
     def zero(cls, bins: int = 15) -> "Reliability":
         """The summary of no rows."""
-        return cls(bins, 0.0, 0.0, 0.0, 0.0, *np.zeros((3, bins)))
+        return cls(arrays.check_bins(bins), 0.0, 0.0, 0.0, 0.0, *np.zeros((3, bins)))
 
     def __add__(self, other: "Reliability") -> "Reliability":
         return summary.added(self, other)

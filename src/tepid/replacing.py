@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -20,9 +21,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         raise InputError(f"output must be a file, got {path}")
     if not target.parent.is_dir():
         raise InputError(f"output must be in a folder that exists, got {path}")
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with temporary.open("xb") as file:
             yield file
         temporary.replace(target)
     finally:

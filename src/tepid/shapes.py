@@ -45,6 +45,15 @@ def class_count(logits: Any) -> int:
     return 2 if logits.ndim == 1 or logits.shape[-1] == 1 else int(logits.shape[-1])
 
 
+# One block: large against the cost of a call, small against memory.
+_LOGITS_PER_BLOCK = 1 << 20
+
+
+def rows_per_block(classes: int) -> int:
+    """How many rows make a block."""
+    return max(1, _LOGITS_PER_BLOCK // max(classes, 1))
+
+
 def parts(shape: tuple[int, ...], rows: int) -> Iterator[tuple[Any, ...]]:
     """Index an array of rows, (n,) or (n, …), so that each part holds about `rows` of them."""
     inner = math.prod(shape[1:])

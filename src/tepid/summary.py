@@ -21,6 +21,9 @@ FORMAT = 1
 
 def added(a: Summary, b: Summary) -> Summary:
     """The summary of both sets of rows; refuses, naming both, where the parameters differ."""
+    if type(a) is not type(b):
+        kinds = f"{type(a).__name__} and {type(b).__name__}"
+        raise InputError(f"summaries must be of one kind to add, got {kinds}")
     for field in _fields(a, parameters=True):
         one, two = getattr(a, field), getattr(b, field)
         if not np.array_equal(one, two):

@@ -3,7 +3,6 @@
 import dataclasses
 import importlib.metadata
 import json
-import math
 import os
 import sys
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from tepid.replacing import replacing
 
 FORMAT = 1
 Status = Literal["ok", "at-bound", "not-identified"]
-_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -48,8 +46,7 @@ class Temperature:
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.value) and self.value > 0):
-            raise InputError(f"temperature must be a number above zero, got {self.value}")
+        arrays.check_temperature(self.value)
 
     def __float__(self) -> float:
         return self.value
@@ -58,7 +55,8 @@ class Temperature:
         """Probabilities, softmax(logits / T), in the shape and memory order of the logits.
 
         float64 gives float64, everything else float32; torch tensors give tensors on their device;
-        binary logits (n,) or (n, 1) give (n, 2). The order of a row's logits is kept.
+        binary logits (n,) or (n, 1) give (n, 2). A row's largest logit keeps its largest
+        probability, and float32 logits keep their order.
         """
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(logits, torch.Tensor):
@@ -75,7 +73,7 @@ class Temperature:
         wide = z.dtype.kind == "f" and z.dtype.itemsize >= np.float64().itemsize
         out = np.empty((*lead, k), np.float64 if wide else np.float32)
         start = 0
-        for part in shapes.parts(lead, max(1, _BLOCK // k)):
+        for part in shapes.parts(lead, shapes.rows_per_block(k)):
             block = z[part].reshape(-1, z.shape[-1] if z.ndim > 1 else 1)
             out[part] = self._block(block, out.dtype, start).reshape(out[part].shape)
             start += len(block)
@@ -124,7 +122,7 @@ def load(path: str | os.PathLike[str]) -> Temperature:
     """The temperature that `Temperature.save` wrote; every field is checked."""
     try:
         stored = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (ValueError, UnicodeDecodeError):
+    except (ValueError, RecursionError):
         raise InputError(f"{path} must be a calibration saved by tepid, got no JSON") from None
     number = stored.get("format") if isinstance(stored, dict) else None
     if type(number) is not int or number != FORMAT:

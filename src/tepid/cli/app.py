@@ -1,7 +1,10 @@
 """The `tepid` command. Nothing heavy is imported until a verb runs."""
 
 import importlib.metadata
+import io
+import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -40,13 +43,25 @@ app.command()(comparing.compare)
 app.command()(demonstrating.demo)
 
 
+def _mend_streams() -> None:
+    """Streams that are closed swallow what is said; others replace what they cannot write."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115  # until the process ends
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
 def main() -> None:
     """Run the command; bad input is one sentence and exit code 2."""
+    _mend_streams()
     try:
         app()
     except (ValueError, OSError) as error:
         if isinstance(error, OSError):
-            sentence = f"{error.strerror or error}: {error.filename}"
+            sentence = error.strerror or str(error)
+            sentence += f": {error.filename}" if error.filename else ""
         elif isinstance(error, tepid.InputError):
             sentence = str(error)
         else:

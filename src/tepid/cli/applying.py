@@ -39,7 +39,7 @@ def apply(
 
 
 def _calibrated(temperature: "tepid.Temperature", source: "tepid.sources.Source") -> Iterator[Any]:
-    for block in source.blocks(max(1, (1 << 20) // temperature.classes)):
+    for block in source.blocks(tepid.shapes.rows_per_block(temperature.classes)):
         try:
             yield temperature(block.logits)
         except tepid.errors.RowError as error:

@@ -96,9 +96,9 @@ def refuse_overwriting(output: Path, *inputs: str | os.PathLike[str] | None) -> 
 
 def labels_beside(logits: str) -> str:
     """Where the labels are when only the logits' file was named: its own member or column."""
-    name, _, fragment = logits.rpartition("#")
-    file = Path(name if fragment and name else logits)
-    if name and fragment not in ("", "logits"):
+    name, _, fragment = ("", "", "") if Path(logits).exists() else logits.rpartition("#")
+    file = Path(name or logits)
+    if name and fragment != "logits":
         raise tepid.InputError(f"labels must be named too where #{fragment} is, got none")
     if file.suffix.lower() == ".npy":
         raise tepid.InputError(f"labels must be a file of their own beside {file.name}, got none")

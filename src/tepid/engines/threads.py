@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Protocol, Self, TypeVar
 
 from tepid.errors import InputError, RowError
+from tepid.shapes import rows_per_block
 from tepid.sources.block import Block, Source, located
 
 
@@ -24,8 +25,7 @@ Waiting = deque[tuple[Block, Future[Summary]]]
 Progress = Callable[[str, int, int | None], None]
 
 ENVIRONMENT = "TEPID_THREADS"
-# One block: large against the cost of a call, small against memory.
-_LOGITS_PER_BLOCK = 1 << 20
+_MOST = 256
 # Below this, starting a thread costs more than the work it would take over.
 _LOGITS_FOR_TWO = 1 << 17
 
@@ -66,7 +66,7 @@ class Threads:
 
 
 def _rows_per_block(source: Source, threads: int) -> int:
-    rows = max(64, _LOGITS_PER_BLOCK // (source.classes or 64))
+    rows = rows_per_block(source.classes or 64)
     return rows if source.rows is None else max(1, min(rows, -(-source.rows // threads)))
 
 
@@ -108,7 +108,10 @@ def _take_over(of: Callable[[Block], Summary], waiting: Waiting[Summary]) -> Non
 
 def _done(of: Callable[[Block], Summary], block: Block) -> Future[Summary]:
     future: Future[Summary] = Future()
-    future.set_result(_of(of, block))
+    try:
+        future.set_result(_of(of, block))
+    except InputError as error:  # told when its turn comes, so that the first bad row is named
+        future.set_exception(error)
     return future
 
 
@@ -130,6 +133,6 @@ def _positive(name: str, value: int | str) -> int:
         count = int(value)
     except ValueError:
         count = 0
-    if count < 1:
-        raise InputError(f"{name} must be a whole number above zero, got {value!r}")
+    if not 1 <= count <= _MOST:
+        raise InputError(f"{name} must be a whole number in 1 to {_MOST}, got {value!r}")
     return count

@@ -102,10 +102,11 @@ def _add_totals(
     u: Any, shape: Any, mean: Any, single: Any, pairs: Any, rows: int, totals: Any, per: Any
 ) -> None:
     """Add what does not depend on the node, and turn float32 pairs into weighted float64 ones."""
-    weight, soft, sharp, spread = 0.0, 0.0, 0.0, 0.0
+    weight, soft, sharp, spread, square = 0.0, 0.0, 0.0, 0.0, 0.0
     for b in range(ROWS):
         mean[b] = shape[2, b] / np.float64(shape[1, b])
         weight += u[b]
+        square += u[b] * u[b]
         soft += u[b] / shape[1, b]
         sharp += u[b] / shape[0, b]
         spread += u[b] * mean[b]
@@ -114,6 +115,7 @@ def _add_totals(
     totals[2] += soft
     totals[3] += sharp
     totals[4] += spread
+    totals[5] += square
     for w in range(single.shape[0]):
         _weighted(u, mean, single[w, 0], single[w, 1], pairs[w, 0], pairs[w, 1], per[w])
 
@@ -172,8 +174,8 @@ def curve_sums(
 ) -> int:  # fmt: skip
     """Add a block to the sums of a curve, in units of `x = unit * (z - max z)`.
 
-    totals: rows, weight, weight/classes, weight/ties, weight·mean x. per[w]: pairs, Σc, Σc²,
-    pairs·mean x, where c sums x over a row's pairs. curves[q, w]: Σ a log s, a E[x], a Var[x],
+    totals: rows, weight, weight/classes, weight/ties, weight·mean x, weight². per[w]: pairs, Σc,
+    Σc², pairs·mean x, where c sums x over a row's pairs. curves[q, w]: Σ a log s, a E[x], a Var[x],
     (a E[x])², a E[x] c. confidence[q]: doubt, slope, curvature, doubt². histogram[q, :, bin]:
     weight, confidence, correct.
     """

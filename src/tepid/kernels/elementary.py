@@ -27,8 +27,15 @@ step = njit(
     no_cpython_wrapper=True,
     no_cfunc_wrapper=True,
 )
-# A whole kernel, called with the arrays of one block.
-kernel = njit(nogil=True, cache=True, error_model="numpy")
+
+
+def kernel(function: Any) -> Any:
+    """Compile a whole kernel, called with the arrays of one block; cached where that works."""
+    try:
+        return njit(nogil=True, cache=True, error_model="numpy")(function)
+    except RuntimeError:  # no folder for the cache can be written
+        return njit(nogil=True, error_model="numpy")(function)
+
 
 _I32, _F32, _F64, _I64 = ir.IntType(32), ir.FloatType(), ir.DoubleType(), ir.IntType(64)
 

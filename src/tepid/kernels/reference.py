@@ -67,7 +67,7 @@ def curve_sums(
     u = _like(xp, d, weight)
     classes, ties = xp.sum(1.0 * live, axis=1), xp.sum(1.0 * (d == 0), axis=1)
     mean = xp.sum(finite, axis=1) / classes
-    totals += [float(xp.sum(v)) for v in (0 * u + 1, u, u / classes, u / ties, u * mean)]
+    totals += [float(xp.sum(v)) for v in (0 * u + 1, u, u / classes, u / ties, u * mean, u * u)]
     pairs = _pairs(xp, d, finite, thresholds, labels)
     for w, (count, pull) in enumerate(pairs):
         a, c = u * count, u * pull

@@ -10,8 +10,8 @@ from tepid.curve import Curve
 from tepid.engines import Threads
 from tepid.errors import InputError
 from tepid.methods import verdict
-from tepid.methods.search import Question, search
-from tepid.optimum import confidence_step, matching_confidence
+from tepid.methods.search import WIDEST, Question, search
+from tepid.optimum import confidence_precision, confidence_step, matching_confidence
 from tepid.sources import open_source
 from tepid.temperature import Temperature
 
@@ -44,6 +44,7 @@ def from_accuracy(
     question = Question(
         read=partial(matching_confidence, accuracy=middle),
         step=lambda point, _: confidence_step(point, middle),
+        precision=confidence_precision,
         others=tuple(partial(matching_confidence, accuracy=a) for a in (high, low) if low < high),
     )
     answer = search(source, engine or Threads(), question)
@@ -57,7 +58,7 @@ def from_accuracy(
         "accuracy",
         samples=round(answer.curve.rows),
         classes=answer.curve.classes,
-        implied_accuracy=answer.confidence_of(answer.temperature),
+        implied_accuracy=answer.confidence,
         status=answer.status,
         interval=interval,
         precision=answer.precision,
@@ -87,5 +88,7 @@ def _interval(temperature: float, point: Curve) -> tuple[float, float] | None:
     slope = point.lattice.nodes[0] * point.confidence_slope[0] / point.weight
     if not slope or point.rows < 2:
         return None
-    error = math.sqrt(variance / point.rows) / slope
+    error = math.sqrt(variance * point.weight_square) / point.weight / slope
+    if error > WIDEST:
+        return None
     return temperature * math.exp(-1.96 * error), temperature * math.exp(1.96 * error)

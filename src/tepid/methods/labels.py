@@ -7,7 +7,7 @@ from tepid.curve import Curve
 from tepid.engines import Threads
 from tepid.errors import InputError
 from tepid.methods import verdict
-from tepid.methods.search import Question, search
+from tepid.methods.search import WIDEST, Question, search
 from tepid.optimum import least_loss, loss_step
 from tepid.sources import open_source
 from tepid.temperature import Temperature
@@ -47,7 +47,7 @@ def from_labels(
         "temperature",
         samples=round(answer.curve.rows),
         classes=answer.curve.classes,
-        implied_accuracy=answer.confidence_of(answer.temperature),
+        implied_accuracy=answer.confidence,
         status=answer.status,
         interval=None if point is None else _interval(answer.temperature, point),
         precision=answer.precision,
@@ -60,4 +60,6 @@ def _interval(temperature: float, point: Curve) -> tuple[float, float] | None:
     if not steepness:
         return None
     error = math.sqrt(point.square[0, 0]) / steepness
+    if error > WIDEST:
+        return None
     return temperature * math.exp(-1.96 * error), temperature * math.exp(1.96 * error)

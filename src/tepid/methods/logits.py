@@ -9,11 +9,13 @@ import numpy as np
 from tepid.engines import Threads
 from tepid.errors import InputError
 from tepid.methods import verdict
-from tepid.methods.search import Answer, Question, search
+from tepid.methods.search import Answer, Question, mean_confidence, search
 from tepid.optimum import least_loss, loss_step
 from tepid.sources import Block, Source, open_source
 from tepid.tails import Tails
 from tepid.temperature import Temperature
+
+_MOST_DEVIATIONS = 1e9
 
 
 def from_logits(
@@ -53,8 +55,9 @@ def from_logits(
     >>> round(from_logits(logits).value, 2)
     1.06
     """
-    if not (deviations >= 0 and math.isfinite(deviations)):
-        raise InputError(f"deviations must be a number of at least zero, got {deviations}")
+    if not 0 <= deviations <= _MOST_DEVIATIONS:
+        most = f"{_MOST_DEVIATIONS:g}"
+        raise InputError(f"deviations must be a number in 0 to {most}, got {deviations}")
     engine = engine or Threads()
     source = open_source(logits, sample_weight=sample_weight, class_axis=class_axis).unlabelled()
     if not source.repeatable:
@@ -63,10 +66,11 @@ def from_logits(
             "the blocks afresh"
         )
     answer, tails = _uts(source, engine, deviations)
-    temperature, debiased = answer.temperature, False
-    if debias and answer.status == "ok":
-        temperature, debiased = _jackknifed(source, engine, deviations, answer)
-    return _result(answer, tails, temperature, debiased=debiased)
+    jackknifed = _jackknifed(source, engine, deviations, answer) if debias else None
+    if jackknifed is None:
+        return _result(answer, tails, answer.temperature, answer.confidence)
+    confidence = mean_confidence(source, engine, jackknifed)
+    return _result(answer, tails, jackknifed, confidence, debiased=True)
 
 
 def _uts(source: Source, engine: Threads, deviations: float) -> tuple[Answer, Tails]:
@@ -88,24 +92,23 @@ def _tails(block: Block) -> Tails:
     return Tails.of(block.logits, sample_weight=block.weight)
 
 
-def _jackknifed(
-    source: Source, engine: Threads, deviations: float, answer: Answer
-) -> tuple[float, bool]:
-    """T² over the geometric mean of the halves' T, unless a half has none."""
-    if answer.curve.rows < 2:
-        return answer.temperature, False
+def _jackknifed(source: Source, engine: Threads, deviations: float, answer: Answer) -> float | None:
+    """T² over the geometric mean of the halves' T, unless one of the three has none."""
+    if answer.status != "ok" or answer.curve.rows < 2:
+        return None
     halves = [_uts(source.half(parity), engine, deviations)[0] for parity in (0, 1)]
     if any(half.status != "ok" for half in halves):
-        return answer.temperature, False
+        return None
     even, odd = (half.temperature for half in halves)
-    return answer.temperature**2 / math.sqrt(even * odd), True
+    return answer.temperature**2 / math.sqrt(even * odd)
 
 
-def _result(answer: Answer, tails: Tails, temperature: float, *, debiased: bool) -> Temperature:
+def _result(
+    answer: Answer, tails: Tails, temperature: float, confidence: float, *, debiased: bool = False
+) -> Temperature:
     curve = answer.curve
-    one_class = int(tails.predicted.argmax()) if np.count_nonzero(tails.predicted) == 1 else None
     said = verdict.about_bounds(answer) + verdict.about_rows(curve)
-    said += verdict.about_uts(curve, debiased=debiased, one_class=one_class)
+    said += verdict.about_uts(curve, tails, debiased=debiased)
     said += verdict.about_sensitivity(answer)
     shift = temperature / answer.temperature
     half, double = (shift * other for other in answer.others)
@@ -114,7 +117,7 @@ def _result(answer: Answer, tails: Tails, temperature: float, *, debiased: bool)
         "uts-debiased" if debiased else "uts",
         samples=round(curve.rows),
         classes=curve.classes,
-        implied_accuracy=answer.confidence_of(temperature),
+        implied_accuracy=confidence,
         status=answer.status,
         sensitivity=(half, double),
         precision=answer.precision,

@@ -11,7 +11,7 @@ from tepid.curve import Curve
 from tepid.engines import Threads
 from tepid.errors import InputError
 from tepid.lattice import Lattice
-from tepid.optimum import EXACT, INTERPOLATION, Reading, confidence_at
+from tepid.optimum import EXACT, INTERPOLATION, Reading, confidence_at, loss_precision
 from tepid.sources import Block, Source
 from tepid.temperature import Status
 
@@ -21,6 +21,8 @@ _ONLY = (-5, 5)
 _STRIDE, _FARTHEST = 12, 112
 # How far from the scale of the logits, in octaves, the edge lies that stands for no temperature.
 _REACH = 8
+# A standard error of log T above this says nothing of T.
+WIDEST = 100.0
 # A step this small leaves an error well below EXACT.
 _LAST_STEP = 2e-3
 
@@ -35,6 +37,7 @@ class Question:
 
     read: Callable[[Curve], Reading]
     step: Callable[[Curve, Curve], float]
+    precision: Callable[[Curve], float] = loss_precision
     others: tuple[Callable[[Curve], Reading], ...] = ()
     thresholds: Float64 | None = None
     exact_thresholds: Float64 | None = None
@@ -45,10 +48,15 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """The temperature found, with the curve it was found on and the exact sums at it."""
+    """The temperature found, with the curve it was found on and the exact sums at it.
+
+    `confidence` is the mean confidence at the temperature, `precision` bounds its relative error.
+    """
 
     temperature: float
     status: Status
+    confidence: float
+    precision: float
     curve: Curve
     point: Curve | None
     others: tuple[float, ...]
@@ -59,36 +67,32 @@ class Answer:
         """Of the temperature itself."""
         return self.readings[0]
 
-    def confidence_of(self, temperature: float) -> float:
-        """The mean confidence at the temperature found, or at one near it."""
-        if self.reading.where == "beyond-zero":
-            return float(self.curve.sharpest / self.curve.weight)
-        if self.reading.where == "beyond-infinity":
-            return float(self.curve.softest / self.curve.weight)
-        if self.point is None:
-            return confidence_at(self.curve, temperature)
-        if temperature != self.temperature:
-            return confidence_at(self.curve, temperature)
-        move = 1.0 / temperature - self.point.lattice.nodes[0]
-        total = self.point.confidence[0] + move * self.point.confidence_slope[0]
-        return float(total / self.point.weight)
-
-    @property
-    def precision(self) -> float:
-        """A bound on the relative error of the temperature."""
-        per_octave = len(self.curve.starts)
-        return EXACT if self.point is not None else INTERPOLATION[per_octave]
-
 
 def search(source: Source, engine: Threads, question: Question) -> Answer:
     """Answer a question in two or three passes, or in one if the data cannot be read again."""
     curve, readings = _located(source, engine, question)
     found, *others = (_bounded(r, curve, repeatable=source.repeatable) for r in readings)
-    if readings[0].where != "inside" or not source.repeatable:
-        status = _status(readings[0])
-        return Answer(found, status, curve, None, tuple(others), tuple(readings))
+    status = _status(readings[0])
+    rest = (tuple(others), tuple(readings))
+    if not source.repeatable:
+        confidence, precision = confidence_at(curve, found), INTERPOLATION[len(curve.starts)]
+        return Answer(found, status, confidence, precision, curve, None, *rest)
+    if status != "ok":
+        confidence = mean_confidence(source, engine, found)
+        return Answer(found, status, confidence, EXACT, curve, None, *rest)
     temperature, point = _finished(source, engine, question, found, curve)
-    return Answer(temperature, "ok", curve, point, tuple(others), tuple(readings))
+    move = 1.0 / temperature - point.lattice.nodes[0]
+    confidence = float(point.confidence[0] + move * point.confidence_slope[0]) / point.weight
+    precision = question.precision(point)
+    return Answer(temperature, "ok", confidence, precision, curve, point, *rest)
+
+
+def mean_confidence(source: Source, engine: Threads, temperature: float) -> float:
+    """The mean confidence at a temperature, by one exact pass."""
+    lattice = Lattice.point(temperature)
+    of = _curve(Question(lambda _: Reading("nowhere", 1.0), lambda _, __: 0.0), lattice, exact=True)
+    point = engine.total(of, source, "judging")
+    return float(point.confidence[0] / point.weight)
 
 
 def _located(source: Source, engine: Threads, question: Question) -> tuple[Curve, list[Reading]]:

@@ -1,8 +1,10 @@
 """What a result says of itself: sentences for the person who reads it."""
 
+import numpy as np
+
 from tepid.curve import Curve
 from tepid.methods.search import Answer
-from tepid.optimum import confidence_at
+from tepid.tails import Tails
 
 CONFIDENT = 0.95
 ENOUGH_ROWS = 1000
@@ -37,7 +39,7 @@ def about_rows(curve: Curve) -> tuple[str, ...]:
     return ()
 
 
-def about_uts(curve: Curve, *, debiased: bool, one_class: int | None) -> tuple[str, ...]:
+def about_uts(curve: Curve, tails: Tails, *, debiased: bool) -> tuple[str, ...]:
     """Where UTS was measured to fail."""
     said = []
     if curve.rows < ENOUGH_ROWS and not debiased:
@@ -45,15 +47,16 @@ def about_uts(curve: Curve, *, debiased: bool, one_class: int | None) -> tuple[s
             f"UTS is biased towards high temperatures below {ENOUGH_ROWS} rows and there are "
             f"{curve.rows:.0f}; debias=True (--debias) brings it nearer to UTS on many rows."
         )
-    mean = confidence_at(curve, 1.0)
+    mean = float(tails.confidence.sum() / tails.weight)
     if mean < CONFIDENT:
         said.append(
             f"The mean confidence at T = 1 is {mean:.3f}, below {CONFIDENT}: there UTS was "
             "measured to help and to harm about equally often. The model's accuracy, if it is "
             "known, does better."
         )
-    if one_class is not None:
-        said.append(f"Every row is predicted as class {one_class}, so other classes say little.")
+    if np.count_nonzero(tails.predicted) == 1:
+        only = int(tails.predicted.argmax())
+        said.append(f"Every row is predicted as class {only}, so other classes say little.")
     return tuple(said)
 
 

@@ -4,6 +4,7 @@ A member of an archive is named `file.npz#member`, a column of a table `file.csv
 ever unpickled.
 """
 
+import lzma
 import mmap
 import os
 import zipfile
@@ -21,7 +22,10 @@ from tepid.sources import tables
 # Pages of a memory map that were read are handed back after this many bytes, so that a file
 # larger than memory is never resident as a whole.
 _RESIDENT = 16 << 20
-_DAMAGE = (ValueError, EOFError, OSError, KeyError, zipfile.BadZipFile, zlib.error)
+_DAMAGE = (
+    ValueError, EOFError, OSError, KeyError, RuntimeError, OverflowError, MemoryError,
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class File:
     name: str
     array: Any
     read: Callable[[int], Iterator[Any]]
+    classes: int | None = None
 
     def column(self, what: str) -> Any:
         """All of it, as one column."""
@@ -112,7 +117,8 @@ def _held(file: Path, array: Any) -> File:
 
 
 def _open_csv(file: Path, fragment: str, member: str) -> File:
-    return File(file.name, None, tables.reader(file, fragment, member))
+    read, width = tables.reader(file, fragment, member)
+    return File(file.name, None, read, max(width, 2))
 
 
 def releasing(array: Any, read: Callable[[int], Iterator[Any]]) -> Callable[[int], Iterator[Any]]:

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tepid import arrays, errors, shapes
 from tepid.errors import InputError
 from tepid.sources import files
@@ -28,7 +30,7 @@ def open_source(
     """
     source = _opened(logits, class_axis)
     if probabilities:
-        source = dataclasses.replace(source, read=_logarithms(source.read), classes=None)
+        source = dataclasses.replace(source, read=_logarithms(source.read))
     y = source.labels if labels is None else open_column(labels, "labels", source.lead)
     u = source.weight
     if sample_weight is not None:
@@ -80,7 +82,7 @@ def _from_file(file: files.File, name: str, class_axis: int | None) -> Source:
     if file.array is None:
         if class_axis not in (None, 1, -1):
             raise InputError(f"class_axis must be left out for a table, got {class_axis}")
-        return Source(file.read, name, None, None)
+        return Source(file.read, name, None, file.classes)
     arrays.as_array(file.array, name)  # refuses what is no number
     source = _from_array(file.array, name, class_axis)
     return dataclasses.replace(source, read=files.releasing(file.array, source.read))
@@ -96,7 +98,9 @@ def _reader(
         _refuse_spent(produced, seen)
         for block in produced:
             if len(block):
-                yield from shapes.slices(_matrix(block, class_axis), rows)
+                # The producer may write into the same memory again before a thread has read it.
+                z = np.array(_matrix(block, class_axis))
+                yield from shapes.slices(z, min(rows, shapes.rows_per_block(z.shape[-1])))
 
     return read
 

@@ -28,8 +28,8 @@ class _Form:
     columns: list[int] | None
 
 
-def reader(file: Path, fragment: str, member: str) -> Callable[[int], Iterator[Any]]:
-    """A function that reads the wanted columns block by block, afresh each time."""
+def reader(file: Path, fragment: str, member: str) -> tuple[Callable[[int], Iterator[Any]], int]:
+    """A function that reads the wanted columns block by block, afresh, and their number."""
     form = _form(file, fragment, member)
 
     def read(rows: int) -> Iterator[Any]:
@@ -41,7 +41,7 @@ def reader(file: Path, fragment: str, member: str) -> Callable[[int], Iterator[A
             yield _numbers(form, text, start)
             start += len(text)
 
-    return read
+    return read, form.width if form.columns is None else len(form.columns)
 
 
 def _lines(file: Path) -> Iterator[str]:
