@@ -157,6 +157,7 @@ def _reference_curve_of_tensor(tensor, theta, y):
     foreign = tepid.arrays.is_foreign
     try:
         tepid.arrays.is_foreign = lambda data: data is tensor
+        assert tepid.Tails.of(tensor) == tepid.Tails(12, *reference.tail_sums(tensor, np.ones(500)))
         return tepid.Curve.of(tensor, thresholds=theta, labels=y)
     finally:
         tepid.arrays.is_foreign = foreign

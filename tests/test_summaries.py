@@ -276,3 +276,27 @@ def test_many_threads_may_save_to_one_path(network, tmp_path):
         list(pool.map(lambda _: tails.save(tmp_path / "t.npz"), range(100)))
     assert tepid.Tails.load(tmp_path / "t.npz") == tails
     assert [p.name for p in tmp_path.iterdir()] == ["t.npz"]
+
+
+def test_a_summary_needs_a_folder_and_a_window_an_octave(network, tmp_path):
+    with pytest.raises(tepid.InputError, match="in a folder that exists, got"):
+        tepid.Tails.of(network[0][:5]).save(tmp_path / "none" / "t.npz")
+    with pytest.raises(tepid.InputError, match="at least one octave, got 3 to 3"):
+        tepid.Lattice.window(3, 3)
+    with pytest.raises(tepid.InputError, match="at least one octave, got -1 to 1"):
+        tepid.Lattice.window(-1, 1, per_octave=0)
+
+
+def test_summaries_of_other_parameters_are_not_equal(network):
+    z = network[0][:20]
+    assert tepid.Tails.zero(3) != tepid.Tails.zero(4)
+    assert tepid.Curve.of(z) != tepid.Curve.of(z, lattice=tepid.Lattice.window(-3, 3))
+    assert tepid.Tails.of(z) != 2 * tepid.Tails.of(z)
+
+
+def test_the_nodes_of_a_window_are_powers_of_two_apart_by_octave():
+    nodes = tepid.Lattice.window(-2, 3, per_octave=4).nodes
+    np.testing.assert_allclose(nodes, 2.0 ** np.arange(-2, 3.01, 0.25), rtol=1e-7)
+    assert tepid.Lattice.window().nodes[0] == 1 / 32
+    assert tepid.Lattice.window().nodes[-1] == 32
+    assert tepid.Lattice.point(3.0).unit == 0.25

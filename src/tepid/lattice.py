@@ -44,10 +44,6 @@ class Lattice:
         """The power of two at or just below the first node."""
         return 2.0 ** math.floor(math.log2(self.starts[0]))
 
-    def __str__(self) -> str:
-        nodes = self.nodes
-        return f"{len(nodes)} nodes from T = {1 / nodes[-1]:.4g} to {1 / nodes[0]:.4g}"
-
 
 @lru_cache(maxsize=64)
 def _nodes(lattice: Lattice) -> Float64:

@@ -13,7 +13,7 @@ def side_by_side(scored: "dict[str, tepid.Reliability]") -> Table:
     table = Table(
         box=None,
         padding=(0, 2),
-        title="reliability: █ accuracy, ◆ confidence, by bin; red where they differ by over 0.1",
+        title="reliability (█ accuracy, ◆ confidence; red: over 0.1 apart)",
         title_justify="left",
     )
     table.add_column("bin", justify="right")
