@@ -1,4 +1,4 @@
-"""The search that all methods share: a window of the curve, perhaps a wider one, then exactly."""
+"""The search that all methods share: a window of the curve, moved if it must, then exactly."""
 
 import math
 from collections.abc import Callable
@@ -90,7 +90,10 @@ def search(source: Source, engine: Threads, question: Question) -> Answer:
 def mean_confidence(source: Source, engine: Threads, temperature: float) -> float:
     """The mean confidence at a temperature, by one exact pass."""
     lattice = Lattice.point(temperature)
-    of = _curve(Question(lambda _: Reading("nowhere", 1.0), lambda _, __: 0.0), lattice, exact=True)
+
+    def of(block: Block) -> Curve:
+        return Curve.of(block.logits, lattice=lattice, sample_weight=block.weight, bins=0)
+
     point = engine.total(of, source, "judging")
     return float(point.confidence[0] / point.weight)
 
