@@ -642,3 +642,41 @@ def test_streams_that_are_closed_or_plain_do_no_harm(folder):
     for closed in (">&-", "2>&-"):
         done = subprocess.run(f"{shell} {closed}", cwd=folder, shell=True, check=False)
         assert done.returncode == 0
+
+
+def test_fit_takes_each_kind_of_evidence(folder, made, tepid_here):
+    z, y = made
+    np.savez(folder / "few.npz", logits=z[:30], labels=y[:30])
+    expected = {
+        "--accuracy 0.8±0.02": tepid.from_accuracy(z, 0.8, standard_error=0.02),
+        "--accuracy 0.8+-0.02": tepid.from_accuracy(z, 0.8, standard_error=0.02),
+        "--correct 80 --of 100": tepid.from_accuracy(
+            z, 0.8, standard_error=tepid.counted(80, 100)[1]
+        ),
+        "--few few.npz": tepid.from_few_labels(z, z[:30], y[:30]),
+        "--guarded": tepid.guarded(z),
+        "--guarded --budget 0.01": tepid.guarded(z, budget=0.01),
+    }
+    for options, t in expected.items():
+        printed = _json(tepid_here("fit", "z.npy", *options.split(), "--json"))
+        assert printed == json.loads(json.dumps(t.as_dict())), options
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--guarded --labels y.npy", "one of --labels and --guarded, got both"),
+        ("--accuracy 0.9 --correct 9 --of 10", "one of --accuracy and --correct, got both"),
+        ("--correct 9", "--correct and --of must go together"),
+        ("--correct 11 --of 10", "correct must be in 0 to 10"),
+        ("--budget 0.1", "--budget must go with --guarded"),
+        ("--guarded --budget 7", "budget must be in (0, 1], got 7"),
+        ("--guarded --debias", "--deviations and --debias must go with logits alone"),
+        ("--accuracy 0.9±x", "accuracy must be a number or a range low..high, got 0.9±x"),
+        ("--accuracy 0.9±", "accuracy must be a number or a range low..high, got 0.9±"),
+        ("--few z.npy", "labels must be a file of their own beside z.npy"),
+    ],
+)
+def test_evidence_that_does_not_fit_is_refused(options, said, folder, tepid_here):
+    before = _contents(folder)
+    _assert_refused(tepid_here("fit", "z.npy", *options.split()), said, folder, before)

@@ -126,6 +126,10 @@ def test_labels_of_rows_that_weigh_nothing_may_be_any(network):
     clean = tepid.from_labels(z[w > 0], y[w > 0])
     y[::7] = 255
     assert tepid.from_labels(z, y, sample_weight=w).value == pytest.approx(clean.value, rel=1e-9)
+    masked = z.copy()
+    masked[::7, 0] = -np.inf
+    t = tepid.from_labels(masked, np.where(w > 0, y, 0), sample_weight=w)
+    assert t.value == pytest.approx(clean.value, rel=1e-9)
     scored = tepid.Reliability.of_logits(z, y, sample_weight=w)
     assert scored.correct.sum() == (z.argmax(axis=1) == y)[w > 0].sum()
 

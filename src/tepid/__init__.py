@@ -10,7 +10,15 @@ if TYPE_CHECKING:
     from tepid.engines import Threads
     from tepid.errors import InputError
     from tepid.lattice import Lattice
-    from tepid.methods import from_accuracy, from_labels, from_logits
+    from tepid.methods import (
+        counted,
+        from_accuracy,
+        from_few_labels,
+        from_labels,
+        from_logits,
+        guarded,
+        labels_to_halve,
+    )
     from tepid.reliability import Reliability
     from tepid.tails import Tails
     from tepid.temperature import Temperature, load
@@ -24,9 +32,13 @@ _HOMES = {
     "Tails": "tails",
     "Temperature": "temperature",
     "Threads": "engines",
+    "counted": "methods",
     "from_accuracy": "methods",
+    "from_few_labels": "methods",
     "from_labels": "methods",
     "from_logits": "methods",
+    "guarded": "methods",
+    "labels_to_halve": "methods",
     "load": "temperature",
     "logits_of": "arrays",
 }
@@ -51,12 +63,16 @@ __all__ = [
     "Temperature",
     "Threads",
     "arrays",
+    "counted",
     "demo",
     "engines",
     "errors",
     "from_accuracy",
+    "from_few_labels",
     "from_labels",
     "from_logits",
+    "guarded",
+    "labels_to_halve",
     "load",
     "logits_of",
     "metrics",

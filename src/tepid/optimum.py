@@ -14,6 +14,7 @@ import numpy as np
 
 from tepid.arrays import Float64
 from tepid.curve import Curve
+from tepid.hermite import OnNodes, Polynomial, derived, quintic, root, value
 
 # The relative error of T read between nodes, by the number of nodes per octave; the largest seen
 # over 30 real sets and three methods was 2.9e-3, 8.9e-5 and 4.6e-6.
@@ -23,10 +24,6 @@ EXACT = 5e-6
 _ROUNDING = 3e-7
 INTERPOLATION = {1: 6e-3, 2: 2e-4, 4: 1e-5}
 
-# Coefficients, lowest power first.
-Polynomial = tuple[float, ...]
-# Value, slope and curvature by log beta at a node.
-OnNodes = Callable[[int], tuple[float, float, float]]
 Where = Literal["inside", "below", "above", "beyond-zero", "beyond-infinity", "nowhere", "no-pairs"]
 
 
@@ -41,6 +38,14 @@ class Reading:
 
     where: Where
     temperature: float
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A normal prior on log T."""
+
+    centre: float
+    spread: float
 
 
 def least_loss(curve: Curve, weighting: int = 0) -> Reading:
@@ -62,7 +67,38 @@ def least_loss(curve: Curve, weighting: int = 0) -> Reading:
     if pull == 0:
         return Reading("beyond-zero", _edge(curve, -1))
     loss = _loss(curve, weighting)
-    return _crossing(curve, curve.slope[weighting], lambda q: _derived(_quintic(loss, nodes, q)))
+    return _crossing(curve, curve.slope[weighting], lambda q: derived(quintic(loss, nodes, q)))
+
+
+def least_with_prior(curve: Curve, prior: Prior) -> Reading:
+    r"""Where the loss plus $(\log T - \mu)^2 / 2\sigma^2$ is least; there always is such a T.
+
+    The sum need not be convex in $\log T$: of several minima the lowest is taken.
+    """
+    nodes = curve.lattice.nodes
+    logs = np.log(nodes)
+    slope = nodes * curve.slope[0] + (logs + prior.centre) / prior.spread**2
+    height = curve.loss[0] + (logs + prior.centre) ** 2 / (2 * prior.spread**2)
+    rises = np.flatnonzero((slope[:-1] < 0) & (slope[1:] >= 0))
+    if not len(rises):
+        where: Where = "above" if slope[0] >= 0 else "below"
+        return Reading(where, _edge(curve, 0 if where == "above" else -1))
+    q = int(min(rises, key=lambda i: min(height[i], height[i + 1])))
+    step = math.log(nodes[q + 1] / nodes[q])
+    c0, c1, *rest = derived(quintic(_loss(curve, 0), nodes, q))
+    pull = step / prior.spread**2
+    bent = (c0 + pull * (float(logs[q]) + prior.centre), c1 + pull * step, *rest)
+    return Reading("inside", math.exp(-root(bent) * step) / float(nodes[q]))
+
+
+def prior_step(point: Curve, curve: Curve, prior: Prior) -> float:
+    r"""The step in $\log T$ from the exact sums at one node to where loss and prior are least."""
+    beta = point.lattice.nodes[0]
+    slope = beta * point.slope[0, 0]
+    bend = beta**2 * point.curvature[0, 0] + slope
+    slope += (math.log(beta) + prior.centre) / prior.spread**2
+    change = _derivative(_loss(curve, 0), curve, beta, order=3)
+    return _step(slope, bend + 1 / prior.spread**2, change)
 
 
 def matching_confidence(curve: Curve, accuracy: float) -> Reading:
@@ -76,7 +112,7 @@ def matching_confidence(curve: Curve, accuracy: float) -> Reading:
     wanted = accuracy * curve.weight
     gap = _confidence(curve, wanted)
     nodes = curve.lattice.nodes
-    return _crossing(curve, curve.confidence - wanted, lambda q: _quintic(gap, nodes, q))
+    return _crossing(curve, curve.confidence - wanted, lambda q: quintic(gap, nodes, q))
 
 
 def confidence_at(curve: Curve, temperature: float) -> float:
@@ -166,10 +202,10 @@ def _derivative(function: OnNodes, curve: Curve, beta: float, *, order: int) -> 
     nodes = curve.lattice.nodes
     q = min(max(int(np.count_nonzero(nodes <= beta)) - 1, 0), len(nodes) - 2)
     h = math.log(nodes[q + 1] / nodes[q])
-    polynomial = _quintic(function, nodes, q)
+    polynomial = quintic(function, nodes, q)
     for _ in range(order):
-        polynomial = _derived(polynomial)
-    return _value(polynomial, math.log(beta / nodes[q]) / h) / h**order
+        polynomial = derived(polynomial)
+    return value(polynomial, math.log(beta / nodes[q]) / h) / h**order
 
 
 def _crossing(curve: Curve, rising: Float64, between: Callable[[int], Polynomial]) -> Reading:
@@ -180,49 +216,8 @@ def _crossing(curve: Curve, rising: Float64, between: Callable[[int], Polynomial
         return Reading("below", _edge(curve, -1))
     q = min(max(int(np.count_nonzero(rising < 0)) - 1, 0), len(nodes) - 2)
     step = math.log(nodes[q + 1] / nodes[q])
-    return Reading("inside", float(math.exp(-_root(between(q)) * step) / nodes[q]))
+    return Reading("inside", float(math.exp(-root(between(q)) * step) / nodes[q]))
 
 
 def _edge(curve: Curve, node: int) -> float:
     return float(1.0 / curve.lattice.nodes[node])
-
-
-def _quintic(function: OnNodes, nodes: Float64, q: int) -> Polynomial:
-    """The Hermite quintic on node q to q + 1, in t from 0 to 1."""
-    h = math.log(nodes[q + 1] / nodes[q])
-    (f0, df0, ddf0), (f1, df1, ddf1) = function(q), function(q + 1)
-    c0, c1, c2 = f0, h * df0, h * h * ddf0 / 2
-    # What the upper end still lacks in value, slope and curvature.
-    rest = f1 - (c0 + c1 + c2)
-    slope = h * df1 - (c1 + 2 * c2)
-    bend = h * h * ddf1 - 2 * c2
-    c3 = 10 * rest - 4 * slope + bend / 2
-    c4 = -15 * rest + 7 * slope - bend
-    c5 = 6 * rest - 3 * slope + bend / 2
-    return (c0, c1, c2, c3, c4, c5)
-
-
-def _derived(polynomial: Polynomial) -> Polynomial:
-    return tuple(power * c for power, c in enumerate(polynomial))[1:]
-
-
-def _value(polynomial: Polynomial, t: float) -> float:
-    value = 0.0
-    for c in reversed(polynomial):
-        value = value * t + c
-    return value
-
-
-def _root(polynomial: Polynomial) -> float:
-    """Where a polynomial that rises through zero on [0, 1] crosses it: bracketed Newton."""
-    derivative = _derived(polynomial)
-    low, high, t = 0.0, 1.0, 0.5
-    for _ in range(60):
-        value, slope = _value(polynomial, t), _value(derivative, t)
-        low, high = (t, high) if value < 0 else (low, t)
-        guess = t - value / slope if slope > 0 else t
-        following = guess if low < guess < high else (low + high) / 2
-        if abs(following - t) < 1e-13:
-            break
-        t = following
-    return t

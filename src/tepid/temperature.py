@@ -17,7 +17,7 @@ from tepid.kernels import scores
 from tepid.replacing import replacing
 
 FORMAT = 1
-Status = Literal["ok", "at-bound", "not-identified"]
+Status = Literal["ok", "at-bound", "not-identified", "abstained"]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import typer
 
 import tepid
 from tepid.cli import options, output
+from tepid.cli.evidence import Evidence
 
 
 def fit(
@@ -15,8 +16,20 @@ def fit(
         str | None, typer.Option(help="Labels of every row, if there are any.")
     ] = None,
     accuracy: Annotated[
-        str | None, typer.Option(help="The model's accuracy, 0.93, or a range, 0.91..0.95.")
+        str | None,
+        typer.Option(help="The model's accuracy: 0.93, 0.93±0.01 (or +-), or 0.91..0.95."),
     ] = None,
+    correct: Annotated[int | None, typer.Option(help="So many were right …")] = None,
+    of: Annotated[int | None, typer.Option(help="… of so many that were checked.")] = None,
+    few: Annotated[
+        str | None, typer.Option(help="A file of a few labelled rows: `logits` and `labels`.")
+    ] = None,
+    guarded: Annotated[
+        bool, typer.Option("--guarded", help="Logits alone, but abstain unless it can help.")
+    ] = False,
+    budget: Annotated[
+        float, typer.Option(help="With --guarded: how far the confidence may move.")
+    ] = 0.03,
     out: options.Output = None,
     deviations: Annotated[
         float, typer.Option(help="Standard deviations in the threshold of UTS.")
@@ -30,14 +43,14 @@ def fit(
     threads: options.ThreadCount = None,
     as_json: options.Json = False,
 ) -> None:
-    """Find a temperature: from logits alone, or from labels, or from a known accuracy.
+    """Find a temperature: from logits alone, or with what else is known.
 
     Example: tepid fit logits.npy -o calibration.json
     """
-    if (labels or accuracy) and (debias or deviations != 1.0):
-        raise tepid.InputError("--deviations and --debias must go with logits alone, got more")
+    evidence = Evidence(labels, accuracy, correct, of, few, guarded, budget, deviations, debias)
+    evidence.check()
     if out is not None:
-        output.refuse_overwriting(out, logits, labels, sample_weight)
+        output.refuse_overwriting(out, logits, labels, sample_weight, few)
         _check_name(out)
     source = tepid.sources.open_source(
         logits,
@@ -49,12 +62,7 @@ def fit(
     if source.binary:
         output.note("One value for each row was read as the binary logit of class 1.")
     with output.working(threads) as engine:
-        if accuracy is not None:
-            result = _from_accuracy(source, accuracy, engine)
-        elif labels is not None:
-            result = tepid.from_labels(source, engine=engine)
-        else:
-            result = tepid.from_logits(source, deviations=deviations, debias=debias, engine=engine)
+        result = evidence.fit(source, engine)
     _deliver(result, out, as_json=as_json)
 
 
@@ -70,26 +78,6 @@ def _deliver(result: "tepid.Temperature", out: Path | None, *, as_json: bool) ->
         output.print_json(result.as_dict())
     else:
         show(result, str(out) if out else None)
-
-
-def _from_accuracy(
-    source: "tepid.sources.Source", accuracy: str, engine: "tepid.Threads"
-) -> "tepid.Temperature":
-    if source.labels is not None:
-        raise tepid.InputError("evidence must be one of --labels and --accuracy, got both")
-    return tepid.from_accuracy(source, _accuracy(accuracy), engine=engine)
-
-
-def _accuracy(text: str) -> float | tuple[float, float]:
-    try:
-        numbers = tuple(float(part) for part in text.split(".."))
-    except ValueError:
-        numbers = ()
-    if len(numbers) == 2:
-        return numbers[0], numbers[1]
-    if len(numbers) == 1:
-        return numbers[0]
-    raise tepid.InputError(f"accuracy must be a number or a range low..high, got {text}")
 
 
 def show(result: "tepid.Temperature", path: str | None) -> None:

@@ -1,7 +1,17 @@
 """From evidence to a temperature."""
 
-from tepid.methods.accuracy import from_accuracy
+from tepid.methods.accuracy import counted, from_accuracy
+from tepid.methods.few import from_few_labels, labels_to_halve
+from tepid.methods.guard import guarded
 from tepid.methods.labels import from_labels
 from tepid.methods.logits import from_logits
 
-__all__ = ["from_accuracy", "from_labels", "from_logits"]
+__all__ = [
+    "counted",
+    "from_accuracy",
+    "from_few_labels",
+    "from_labels",
+    "from_logits",
+    "guarded",
+    "labels_to_halve",
+]

@@ -1,6 +1,7 @@
 """One number, the model's accuracy: the temperature at which the mean confidence equals it."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,9 +11,9 @@ from tepid.curve import Curve
 from tepid.engines import Threads
 from tepid.errors import InputError
 from tepid.methods import verdict
-from tepid.methods.search import WIDEST, Question, search
-from tepid.optimum import confidence_precision, confidence_step, matching_confidence
-from tepid.sources import open_source
+from tepid.methods.search import WIDEST, Answer, Question, search
+from tepid.optimum import Reading, confidence_precision, confidence_step, matching_confidence
+from tepid.sources import Source, open_source
 from tepid.temperature import Temperature
 
 
@@ -20,6 +21,7 @@ def from_accuracy(
     logits: Any,
     accuracy: float | tuple[float, float],
     *,
+    standard_error: float = 0.0,
     sample_weight: Any = None,
     class_axis: int | None = None,
     engine: Threads | None = None,
@@ -28,9 +30,12 @@ def from_accuracy(
 
     Solves $\frac1n \sum_i \max_k \mathrm{softmax}(z_i/T)_k = a$; confidence falls strictly in T, so
     there is one. It makes $|conf - acc|$, a lower bound of the ECE, zero, but it is not the T of
-    least NLL unless temperature scaling is right for the model. The interval is that of the
-    matching temperature: from the spread of the confidences, 95 %, or, for a range `(low, high)` of
-    accuracies, the temperatures of its ends.
+    least NLL unless temperature scaling is right for the model.
+
+    The interval is that of the matching temperature, 95 %: from the spread of the confidences and
+    the `standard_error` of the accuracy, which `counted` gives for so many correct out of so many.
+    For a range `(low, high)` of accuracies it is the temperatures of its ends, and T is that of its
+    middle.
 
     >>> import numpy as np
     >>> logits = 4 * np.random.default_rng(0).normal(size=(5000, 10))
@@ -39,20 +44,16 @@ def from_accuracy(
     0.6
     """
     low, high = _range(accuracy)
-    middle = (low + high) / 2
+    if not 0 <= standard_error < 1:
+        raise InputError(f"standard_error must be in [0, 1), got {standard_error}")
     source = open_source(logits, sample_weight=sample_weight, class_axis=class_axis).unlabelled()
-    question = Question(
-        read=partial(matching_confidence, accuracy=middle),
-        step=lambda point, _: confidence_step(point, middle),
-        precision=confidence_precision,
-        others=tuple(partial(matching_confidence, accuracy=a) for a in (high, low) if low < high),
-    )
-    answer = search(source, engine or Threads(), question)
+    ends = tuple(partial(matching_confidence, accuracy=a) for a in (high, low) if low < high)
+    answer = match(source, engine or Threads(), (low + high) / 2, ends)
     interval = None
     if low < high:
         interval = (answer.others[0], answer.others[1])
     elif answer.point is not None:
-        interval = _interval(answer.temperature, answer.point)
+        interval = _interval(answer.temperature, answer.point, standard_error)
     return Temperature(
         answer.temperature,
         "accuracy",
@@ -64,6 +65,36 @@ def from_accuracy(
         precision=answer.precision,
         warnings=verdict.about_bounds(answer) + verdict.about_rows(answer.curve),
     )
+
+
+def match(
+    source: Source,
+    engine: Threads,
+    accuracy: float,
+    others: tuple[Callable[[Curve], Reading], ...] = (),
+) -> Answer:
+    """The answer to which temperature gives this mean confidence."""
+    question = Question(
+        read=partial(matching_confidence, accuracy=accuracy),
+        step=lambda point, _: confidence_step(point, accuracy),
+        precision=confidence_precision,
+        others=others,
+    )
+    return search(source, engine, question)
+
+
+def counted(correct: int, of: int) -> tuple[float, float]:
+    """The accuracy and its standard error when `correct` of so many were right.
+
+    The error is that of (correct + 1) / (of + 2), so that none or all right do not look certain.
+
+    >>> counted(93, 100)
+    (0.93, 0.0266)
+    """
+    if not 0 <= correct <= of or of < 1:
+        raise InputError(f"correct must be in 0 to {of} of at least one, got {correct}")
+    share = (correct + 1) / (of + 2)
+    return correct / of, math.sqrt(share * (1 - share) / (of + 2))
 
 
 def _range(accuracy: Any) -> tuple[float, float]:
@@ -82,13 +113,14 @@ def _range(accuracy: Any) -> tuple[float, float]:
     return ends[0], ends[-1]
 
 
-def _interval(temperature: float, point: Curve) -> tuple[float, float] | None:
+def _interval(temperature: float, point: Curve, known: float) -> tuple[float, float] | None:
     mean = point.confidence[0] / point.weight
     variance = max(point.confidence_square[0] / point.weight - mean**2, 0.0)
     slope = point.lattice.nodes[0] * point.confidence_slope[0] / point.weight
     if not slope or point.rows < 2:
         return None
-    error = math.sqrt(variance * point.weight_square) / point.weight / slope
+    sampling = variance * point.weight_square / point.weight**2
+    error = math.sqrt(sampling + known**2) / slope
     if error > WIDEST:
         return None
     return temperature * math.exp(-1.96 * error), temperature * math.exp(1.96 * error)

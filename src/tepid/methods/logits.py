@@ -60,12 +60,7 @@ def from_logits(
         raise InputError(f"deviations must be a number in 0 to {most}, got {deviations}")
     engine = engine or Threads()
     source = open_source(logits, sample_weight=sample_weight, class_axis=class_axis).unlabelled()
-    if not source.repeatable:
-        raise InputError(
-            "logits must be readable more than once, got an iterator; pass a function that yields "
-            "the blocks afresh"
-        )
-    answer, tails = _uts(source, engine, deviations)
+    answer, tails = unsupervised(source, engine, deviations)
     jackknifed = _jackknifed(source, engine, deviations, answer) if debias else None
     if jackknifed is None:
         return _result(answer, tails, answer.temperature, answer.confidence)
@@ -73,7 +68,13 @@ def from_logits(
     return _result(answer, tails, jackknifed, confidence, debiased=True)
 
 
-def _uts(source: Source, engine: Threads, deviations: float) -> tuple[Answer, Tails]:
+def unsupervised(source: Source, engine: Threads, deviations: float) -> tuple[Answer, Tails]:
+    """The answer of UTS, with the tails that its thresholds came from."""
+    if not source.repeatable:
+        raise InputError(
+            "logits must be readable more than once, got an iterator; pass a function that yields "
+            "the blocks afresh"
+        )
     tails = engine.total(_tails, source, "reading")
     thresholds = tails.thresholds(np.array([[0.5], [1.0], [2.0]]) * deviations)
     question = Question(
@@ -96,7 +97,7 @@ def _jackknifed(source: Source, engine: Threads, deviations: float, answer: Answ
     """T² over the geometric mean of the halves' T, unless one of the three has none."""
     if answer.status != "ok" or answer.curve.rows < 2:
         return None
-    halves = [_uts(source.half(parity), engine, deviations)[0] for parity in (0, 1)]
+    halves = [unsupervised(source.half(parity), engine, deviations)[0] for parity in (0, 1)]
     if any(half.status != "ok" for half in halves):
         return None
     even, odd = (half.temperature for half in halves)

@@ -8,6 +8,8 @@ from tepid.tails import Tails
 
 CONFIDENT = 0.95
 ENOUGH_ROWS = 1000
+# A factor of two in T.
+WILD = 0.7
 
 _BOUNDS = {
     "inside": "",
@@ -67,3 +69,13 @@ def about_sensitivity(answer: Answer) -> tuple[str, ...]:
     if not edges or answer.reading.where != "inside":
         return ()
     return (f"With {' and '.join(edges)} the deviations no temperature in reach is best.",)
+
+
+def why_abstained(answer: Answer, confidence: float) -> str:
+    """Why logits alone are not enough for a temperature."""
+    if answer.status != "ok":
+        return "UTS found no temperature, so that nothing is known beyond the network's own word."
+    return (
+        f"The mean confidence is {confidence:.3f}; outside .95 to 1 no rule was found that helps "
+        "more often than it harms. Give the model's accuracy, or some labels."
+    )

@@ -1,0 +1,74 @@
+"""What `tepid fit` was told besides the logits, and the method that fits it."""
+
+from dataclasses import dataclass
+
+import tepid
+from tepid.cli import output
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The options of `tepid fit` that say what is known."""
+
+    labels: str | None
+    accuracy: str | None
+    correct: int | None
+    of: int | None
+    few: str | None
+    guarded: bool
+    budget: float
+    deviations: float
+    debias: bool
+
+    def check(self) -> None:
+        """Refuse what does not go together; an option that does nothing is a mistake."""
+        given = {
+            "--labels": self.labels is not None,
+            "--accuracy": self.accuracy is not None,
+            "--correct": self.correct is not None or self.of is not None,
+            "--few": self.few is not None,
+            "--guarded": self.guarded,
+        }
+        names = [name for name, there in given.items() if there]
+        if len(names) > 1:
+            raise tepid.InputError(f"evidence must be one of {' and '.join(names)}, got both")
+        if names and (self.debias or self.deviations != 1.0):
+            raise tepid.InputError("--deviations and --debias must go with logits alone, got more")
+        if self.budget != 0.03 and not self.guarded:
+            raise tepid.InputError("--budget must go with --guarded, got it alone")
+        if (self.correct is None) != (self.of is None):
+            raise tepid.InputError("--correct and --of must go together, got one")
+
+    def fit(self, source: "tepid.sources.Source", engine: "tepid.Threads") -> "tepid.Temperature":
+        """The temperature by the method that uses what is known."""
+        if self.labels is not None:
+            return tepid.from_labels(source, engine=engine)
+        if self.accuracy is not None:
+            known, error = _accuracy(self.accuracy)
+            return tepid.from_accuracy(source, known, standard_error=error, engine=engine)
+        if self.correct is not None and self.of is not None:
+            known, error = tepid.counted(self.correct, self.of)
+            return tepid.from_accuracy(source, known, standard_error=error, engine=engine)
+        if self.few is not None:
+            where = output.labels_beside(self.few)
+            return tepid.from_few_labels(source, self.few, where, engine=engine)
+        if self.guarded:
+            return tepid.guarded(source, budget=self.budget, engine=engine)
+        return tepid.from_logits(
+            source, deviations=self.deviations, debias=self.debias, engine=engine
+        )
+
+
+def _accuracy(text: str) -> tuple[float | tuple[float, float], float]:
+    """An accuracy or a range, and the standard error."""
+    value, _, error = text.replace("+-", "±").partition("±")
+    try:
+        numbers = [float(part) for part in value.split("..")]
+        known = float(error) if error or "±" in text.replace("+-", "±") else 0.0
+    except ValueError:
+        numbers, known = [], 0.0
+    if len(numbers) == 1:
+        return numbers[0], known
+    if len(numbers) == 2 and not error:
+        return (numbers[0], numbers[1]), 0.0
+    raise tepid.InputError(f"accuracy must be a number or a range low..high, got {text}")

@@ -1,0 +1,67 @@
+"""Logits alone, cautiously: a temperature only where it can be expected to help."""
+
+from typing import Any
+
+from tepid.engines import Threads
+from tepid.errors import InputError
+from tepid.methods import verdict
+from tepid.methods.accuracy import match
+from tepid.methods.logits import unsupervised
+from tepid.sources import open_source
+from tepid.temperature import Temperature
+
+
+def guarded(
+    logits: Any,
+    *,
+    budget: float = 0.03,
+    sample_weight: Any = None,
+    class_axis: int | None = None,
+    engine: Threads | None = None,
+) -> Temperature:
+    r"""A temperature from unlabelled logits that abstains, with T = 1, unless it can help.
+
+    Highly confident networks err more often than they say, and UTS tells how much more: the
+    network's own error odds are multiplied by $T_{UTS}^2$ and the mean confidence is matched to
+    that, $\mathrm{logit}(a) = \mathrm{logit}(conf(1)) - 2 \log T_{UTS}$. Below a mean confidence
+    of .95 no such regularity was found, and the result is T = 1 with status `abstained`.
+
+    The confidence moves by at most `budget`, so that the calibration error over any fixed grouping
+    of the fitted rows grows by at most that much, whatever the truth. Equal-width ECE groups the
+    rows anew when T changes; there the bound is not exact.
+
+    >>> import numpy as np
+    >>> logits = 4 * np.random.default_rng(0).normal(size=(5000, 10))
+    >>> guarded(logits).status
+    'abstained'
+    """
+    if not 0 < budget <= 1:
+        raise InputError(f"budget must be in (0, 1], got {budget}")
+    engine = engine or Threads()
+    source = open_source(logits, sample_weight=sample_weight, class_axis=class_axis).unlabelled()
+    answer, tails = unsupervised(source, engine, 1.0)
+    confidence = float(tails.confidence.sum() / tails.weight)
+    rows, classes = round(answer.curve.rows), answer.curve.classes
+    if answer.status != "ok" or not verdict.CONFIDENT <= confidence < 1:
+        return Temperature(
+            1.0,
+            "guarded",
+            samples=rows,
+            classes=classes,
+            implied_accuracy=confidence,
+            status="abstained",
+            warnings=(verdict.why_abstained(answer, confidence),),
+        )
+    odds = confidence / (1 - confidence) / answer.temperature**2
+    wanted = min(max(odds / (1 + odds), confidence - budget), confidence + budget)
+    matched = match(source, engine, min(wanted, (1 + confidence) / 2))
+    return Temperature(
+        matched.temperature,
+        "guarded",
+        samples=rows,
+        classes=classes,
+        implied_accuracy=matched.confidence,
+        status=matched.status,
+        precision=matched.precision,
+        warnings=verdict.about_bounds(matched) + verdict.about_rows(matched.curve),
+    )
