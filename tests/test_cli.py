@@ -647,12 +647,18 @@ def test_streams_that_are_closed_or_plain_do_no_harm(folder):
 def test_fit_takes_each_kind_of_evidence(folder, made, tepid_here):
     z, y = made
     np.savez(folder / "few.npz", logits=z[:30], labels=y[:30])
+    rng = np.random.default_rng(0)
+    other, more = (z + 0.5 * rng.normal(size=z.shape) for _ in range(2))
+    np.save(folder / "other.npy", other)
+    np.save(folder / "more.npy", more)
     expected = {
         "--accuracy 0.8±0.02": tepid.from_accuracy(z, 0.8, standard_error=0.02),
         "--accuracy 0.8+-0.02": tepid.from_accuracy(z, 0.8, standard_error=0.02),
         "--correct 80 --of 100": tepid.from_accuracy(
             z, 0.8, standard_error=tepid.counted(80, 100)[1]
         ),
+        "--also other.npy": tepid.from_models(z, other),
+        "--also other.npy --also more.npy": tepid.from_models(z, other, more),
         "--few few.npz": tepid.from_few_labels(z, z[:30], y[:30]),
         "--guarded": tepid.guarded(z),
         "--guarded --budget 0.01": tepid.guarded(z, budget=0.01),

@@ -1,5 +1,6 @@
 """The rungs between logits alone and labels for all: what they promise and what they reach."""
 
+import itertools
 import math
 
 import numpy as np
@@ -190,6 +191,104 @@ def test_four_times_the_information_halves_the_interval(fashion):
         tepid.labels_to_halve(tepid.from_labels(z, y))
 
 
+# --- other models on the same rows
+
+
+def _family(n=3000, k=6, models=4, noise=1.0):
+    """Models that see one truth, each with errors of its own: (list of logits, labels)."""
+    rng = np.random.default_rng(5)
+    truth = 4 * rng.normal(size=(n, k))
+    return [truth + noise * rng.normal(size=truth.shape) for _ in range(models)]
+
+
+def test_one_peer_is_temperature_scaling_on_its_predictions():
+    one, two, *_ = _family()
+    t = tepid.from_models(one, two)
+    assert t.value == pytest.approx(tepid.from_labels(one, two.argmax(axis=1)).value, rel=1e-9)
+    assert (t.method, t.status, t.interval) == ("models", "ok", None)
+    differ = (one.argmax(axis=1) != two.argmax(axis=1)).mean()
+    assert t.warnings == (
+        f"This model and model 1 have a mean accuracy of at most {1 - differ / 2:.4f}.",
+    )
+
+
+def test_several_peers_of_few_classes_match_the_agreement_with_most_of_them():
+    one, *peers = _family()
+    votes = np.stack([p.argmax(axis=1) for p in peers])
+    counts = np.stack([(votes == k).sum(axis=0) for k in range(6)])
+    clear = (counts == counts.max(axis=0)).sum(axis=0) == 1
+    t = tepid.from_models(one, *peers)
+    agreed = (one.argmax(axis=1) == counts.argmax(axis=0))[clear].sum()
+    assert agreed / 3000 <= t.implied_accuracy <= (agreed + (~clear).sum()) / 3000
+    assert t.value == pytest.approx(tepid.from_accuracy(one, t.implied_accuracy).value, rel=1e-6)
+
+
+def test_where_peers_are_even_the_more_confident_one_counts():
+    mine = np.tile([9.0, 0.0, 0.0], (400, 1))
+    mine[::4] = [0.0, 9.0, 0.0]
+    sure, unsure = np.roll(mine, 0, axis=0), np.roll(mine, 1, axis=1) * 0.9
+    # The unsure one always differs: too often to be kept beside a third that agrees.
+    t = tepid.from_models(mine, sure, unsure)
+    assert "Model 2 was left out" in " ".join(t.warnings)
+
+
+def test_several_peers_of_many_classes_vote_in_equal_parts():
+    rng = np.random.default_rng(8)
+    truth = 6 * rng.normal(size=(1500, 120))
+    one, two, three = (truth + rng.normal(size=truth.shape) for _ in range(3))
+    t = tepid.from_models(one, two, three)
+    rows = np.concatenate([one, one])
+    votes = np.concatenate([two.argmax(axis=1), three.argmax(axis=1)])
+    assert t.value == pytest.approx(tepid.from_labels(rows, votes).value, rel=1e-7)
+    assert t.samples == 1500
+
+
+def test_the_temperature_follows_the_scale_the_order_and_the_blocks():
+    models = _family()
+    for count in (2, 4):
+        whole = tepid.from_models(*models[:count]).value
+        # Peers are asked for their confidence too, so all are scaled alike by little.
+        scaled = [1.05 * m for m in models[:count]]
+        assert tepid.from_models(*scaled).value == pytest.approx(1.05 * whole, rel=1e-6)
+        order = np.random.default_rng(1).permutation(3000)
+        mixed = tepid.from_models(*(m[order] for m in models[:count])).value
+        assert mixed == pytest.approx(whole, rel=1e-9)
+        split = tepid.from_models(*models[:count], engine=tepid.Threads(3)).value
+        assert split == pytest.approx(whole, rel=1e-9)
+
+
+def test_a_weak_peer_is_left_out_or_refused():
+    one, two, three, _ = _family()
+    weak = 0.2 * np.random.default_rng(0).normal(size=one.shape)
+    with pytest.raises(tepid.InputError, match=r"about as good as this one, got: Model 1 was left"):
+        tepid.from_models(one, weak)
+    t = tepid.from_models(one, two, weak, three)
+    assert t.value == pytest.approx(tepid.from_models(one, two, three).value, rel=1e-9)
+    assert any("Model 2 was left out" in w for w in t.warnings)
+
+
+def test_rows_of_models_must_line_up():
+    one, two, *_ = _family()
+    with pytest.raises(
+        tepid.InputError, match=r"other 1 must have the shape of logits, \(3000, 6\)"
+    ):
+        tepid.from_models(one, two[:-1])
+    with pytest.raises(tepid.InputError, match="at least one more model, got none"):
+        tepid.from_models(one)
+    with pytest.raises(tepid.InputError, match="got a stream"):
+        tepid.from_models(lambda: [one], two)
+    ids = np.arange(3000)
+    assert tepid.from_models(one, two, ids=(ids, ids)).status == "ok"
+    with pytest.raises(tepid.InputError, match="another at row 7 of 1"):
+        tepid.from_models(one, two, ids=(ids, np.where(ids == 7, 0, ids)))
+    with pytest.raises(tepid.InputError, match="one column per model, 2 of them, got 1"):
+        tepid.from_models(one, two, ids=(ids,))
+    broken = one.copy()
+    broken[11, 2] = np.nan
+    with pytest.raises(tepid.InputError, match="got nan for class 2 at row 11"):
+        tepid.from_models(broken, two)
+
+
 # --- what was measured
 
 
@@ -231,6 +330,28 @@ def test_few_labels_reach_their_target_on_real_sets(shared, n, ece, excess):
             scores.append((100 * error, nll - best))
     assert np.mean(scores, axis=0)[0] <= ece
     assert np.mean(scores, axis=0)[1] <= excess
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("peers", "ece"), [(1, 2.10), (2, 1.84)])
+def test_peers_reach_their_target_on_the_pool(shared, peers, ece):
+    pool = []
+    for path in sorted(shared.glob("pool_*.npz")):
+        with np.load(path) as data:
+            pool.append((data["logits"], data["labels"]))
+    assert len(pool) == 6
+    errors = []
+    for i, (z, y) in enumerate(pool):
+        rest = [p for j, (p, _) in enumerate(pool) if j != i]
+        for others in itertools.combinations(rest, peers):
+            order = np.random.default_rng(0).permutation(len(z))
+            inside, outside = np.split(order, [2000])
+            try:
+                t = tepid.from_models(z[inside], *(o[inside] for o in others)).value
+            except tepid.InputError:  # every peer was left out
+                t = 1.0
+            errors.append(_scored(z[outside], y[outside], t)[0])
+    assert 100 * np.mean(errors) == pytest.approx(ece, abs=0.15)
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         from_few_labels,
         from_labels,
         from_logits,
+        from_models,
         guarded,
         labels_to_halve,
     )
@@ -37,6 +38,7 @@ _HOMES = {
     "from_few_labels": "methods",
     "from_labels": "methods",
     "from_logits": "methods",
+    "from_models": "methods",
     "guarded": "methods",
     "labels_to_halve": "methods",
     "load": "temperature",
@@ -71,6 +73,7 @@ __all__ = [
     "from_few_labels",
     "from_labels",
     "from_logits",
+    "from_models",
     "guarded",
     "labels_to_halve",
     "load",

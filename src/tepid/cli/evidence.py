@@ -15,6 +15,7 @@ class Evidence:
     correct: int | None
     of: int | None
     few: str | None
+    also: tuple[str, ...]
     guarded: bool
     budget: float
     deviations: float
@@ -27,6 +28,7 @@ class Evidence:
             "--accuracy": self.accuracy is not None,
             "--correct": self.correct is not None or self.of is not None,
             "--few": self.few is not None,
+            "--also": bool(self.also),
             "--guarded": self.guarded,
         }
         names = [name for name, there in given.items() if there]
@@ -43,20 +45,29 @@ class Evidence:
         """The temperature by the method that uses what is known."""
         if self.labels is not None:
             return tepid.from_labels(source, engine=engine)
-        if self.accuracy is not None:
-            known, error = _accuracy(self.accuracy)
-            return tepid.from_accuracy(source, known, standard_error=error, engine=engine)
-        if self.correct is not None and self.of is not None:
-            known, error = tepid.counted(self.correct, self.of)
+        if self.accuracy is not None or self.correct is not None:
+            known, error = self._known()
             return tepid.from_accuracy(source, known, standard_error=error, engine=engine)
         if self.few is not None:
             where = output.labels_beside(self.few)
             return tepid.from_few_labels(source, self.few, where, engine=engine)
+        if self.also:
+            return tepid.from_models(source, *self.also, engine=engine)
+        return self._alone(source, engine)
+
+    def _alone(
+        self, source: "tepid.sources.Source", engine: "tepid.Threads"
+    ) -> "tepid.Temperature":
         if self.guarded:
             return tepid.guarded(source, budget=self.budget, engine=engine)
         return tepid.from_logits(
             source, deviations=self.deviations, debias=self.debias, engine=engine
         )
+
+    def _known(self) -> tuple[float | tuple[float, float], float]:
+        if self.accuracy is not None:
+            return _accuracy(self.accuracy)
+        return tepid.counted(self.correct or 0, self.of or 0)
 
 
 def _accuracy(text: str) -> tuple[float | tuple[float, float], float]:

@@ -24,6 +24,9 @@ def fit(
     few: Annotated[
         str | None, typer.Option(help="A file of a few labelled rows: `logits` and `labels`.")
     ] = None,
+    also: Annotated[
+        list[str] | None, typer.Option(help="Another model's logits on the same rows; repeatable.")
+    ] = None,
     guarded: Annotated[
         bool, typer.Option("--guarded", help="Logits alone, but abstain unless it can help.")
     ] = False,
@@ -47,10 +50,12 @@ def fit(
 
     Example: tepid fit logits.npy -o calibration.json
     """
-    evidence = Evidence(labels, accuracy, correct, of, few, guarded, budget, deviations, debias)
+    evidence = Evidence(
+        labels, accuracy, correct, of, few, tuple(also or ()), guarded, budget, deviations, debias
+    )
     evidence.check()
     if out is not None:
-        output.refuse_overwriting(out, logits, labels, sample_weight, few)
+        output.refuse_overwriting(out, logits, labels, sample_weight, few, *(also or ()))
         _check_name(out)
     source = tepid.sources.open_source(
         logits,

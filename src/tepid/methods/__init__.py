@@ -5,6 +5,7 @@ from tepid.methods.few import from_few_labels, labels_to_halve
 from tepid.methods.guard import guarded
 from tepid.methods.labels import from_labels
 from tepid.methods.logits import from_logits
+from tepid.methods.models import from_models
 
 __all__ = [
     "counted",
@@ -12,6 +13,7 @@ __all__ = [
     "from_few_labels",
     "from_labels",
     "from_logits",
+    "from_models",
     "guarded",
     "labels_to_halve",
 ]

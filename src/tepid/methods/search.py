@@ -3,10 +3,11 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from tepid.arrays import Float64
+from tepid.arrays import Float64, Int64
 from tepid.curve import Curve
 from tepid.engines import Threads
 from tepid.errors import InputError
@@ -32,7 +33,8 @@ class Question:
     """Which curve to sum, where on it the answer lies, and how to step to it from near by.
 
     `others` are read off the same curve, to its precision. `first` is the window to begin with
-    where the data can be read again: by default T from 1/4 to 8.
+    where the data can be read again: by default T from 1/4 to 8. `votes` gives several columns of
+    labels for a block, which count in equal parts.
     """
 
     read: Callable[[Curve], Reading]
@@ -42,6 +44,7 @@ class Question:
     thresholds: Float64 | None = None
     exact_thresholds: Float64 | None = None
     labelled: bool = False
+    votes: Callable[[Block], list[Int64]] | None = None
     per_octave: int = 2
     first: tuple[int, int] = (-3, 2)
 
@@ -140,15 +143,22 @@ def _readings(question: Question, curve: Curve) -> list[Reading]:
 def _curve(question: Question, lattice: Lattice, *, exact: bool) -> Callable[[Block], Curve]:
     thresholds = question.exact_thresholds if exact else question.thresholds
 
-    def of(block: Block) -> Curve:
+    def labelled(block: Block, labels: Any) -> Curve:
         return Curve.of(
             block.logits,
             lattice=lattice,
             thresholds=thresholds,
-            labels=block.labels if question.labelled else None,
+            labels=labels,
             sample_weight=block.weight,
             bins=0,
         )
+
+    def of(block: Block) -> Curve:
+        if question.votes is None:
+            return labelled(block, block.labels if question.labelled else None)
+        columns = question.votes(block)
+        first, *others = (labelled(block, column) for column in columns)
+        return sum(others, start=first) * (1 / len(columns))
 
     return of
 
