@@ -659,6 +659,8 @@ def test_fit_takes_each_kind_of_evidence(folder, made, tepid_here):
         ),
         "--also other.npy": tepid.from_models(z, other),
         "--also other.npy --also more.npy": tepid.from_models(z, other, more),
+        "--source few.npz": tepid.from_source(z, z[:30], y[:30]),
+        "--source few.npz --shift none": tepid.from_source(z, z[:30], y[:30], shift="none"),
         "--few few.npz": tepid.from_few_labels(z, z[:30], y[:30]),
         "--guarded": tepid.guarded(z),
         "--guarded --budget 0.01": tepid.guarded(z, budget=0.01),
@@ -680,6 +682,8 @@ def test_fit_takes_each_kind_of_evidence(folder, made, tepid_here):
         ("--guarded --debias", "--deviations and --debias must go with logits alone"),
         ("--accuracy 0.9±x", "accuracy must be a number or a range low..high, got 0.9±x"),
         ("--accuracy 0.9±", "accuracy must be a number or a range low..high, got 0.9±"),
+        ("--shift none", "--shift must go with --source"),
+        ("--source both.npz --shift odd", "shift must be one of any, label, none, got 'odd'"),
         ("--few z.npy", "labels must be a file of their own beside z.npy"),
     ],
 )

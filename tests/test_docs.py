@@ -33,6 +33,9 @@ def test_the_commands_in_the_readme_run(tmp_path):
     np.save(tmp_path / "y.npy", data["labels"][:1500])
     np.savez(tmp_path / "logits.npz", logits=data["logits"][:1500], labels=data["labels"][:1500])
     np.save(tmp_path / "other.npy", data["logits"][:1500] + np.float16(0.1))
+    np.savez(
+        tmp_path / "old.npz", logits=data["logits"][2000:4000], labels=data["labels"][2000:4000]
+    )
     np.savez(tmp_path / "few.npz", logits=data["logits"][:50], labels=data["labels"][:50])
     blocks = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
     lines = [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]

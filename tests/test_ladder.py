@@ -289,6 +289,94 @@ def test_rows_of_models_must_line_up():
         tepid.from_models(broken, two)
 
 
+# --- an older labelled set
+
+
+def _shifted(seed=2, n=4000, k=6):
+    """A source with labels, and a target from the same model on other rows."""
+    rng = np.random.default_rng(seed)
+    old, new = (3 * rng.normal(size=(n, k)) for _ in range(2))
+    labels = [(z + rng.gumbel(size=z.shape)).argmax(axis=1) for z in (old, new)]
+    return 2 * old, labels[0], 2 * new, labels[1]
+
+
+def test_without_shift_the_source_decides():
+    old, y, new, _ = _shifted()
+    t = tepid.from_source(new, old, y, shift="none")
+    assert t.value == pytest.approx(tepid.from_labels(old, y).value, rel=1e-9)
+    assert t.implied_accuracy == pytest.approx(t(new).max(axis=1).mean(), rel=1e-6)
+    assert (t.method, t.interval, t.samples) == ("source-none", None, 4000)
+
+
+def test_any_shift_is_the_geometric_mean_with_the_matched_accuracy_of_atc():
+    old, y, new, _ = _shifted()
+    old, new = old * 1.5, new * 1.5  # an accuracy above .75
+    y = (old / 3 + 0.4 * np.random.default_rng(1).gumbel(size=old.shape)).argmax(axis=1)
+    t = tepid.from_source(new, old, y)
+    source = tepid.from_labels(old, y).value
+
+    def entropy(z):
+        p = tepid.Temperature(source, "", samples=0, classes=6, implied_accuracy=0)(z)
+        return -(p * np.log(np.maximum(p, 1e-300))).sum(axis=1)
+
+    right = (old.argmax(axis=1) == y).mean()
+    accuracy = (entropy(new) <= np.quantile(entropy(old), right)).mean()
+    expected = math.sqrt(source * tepid.from_accuracy(new, accuracy).value)
+    assert t.value == pytest.approx(expected, rel=2e-3)
+    assert f"suggest an accuracy of {accuracy:.2f}" in t.warnings[0]
+
+
+def test_a_weak_source_is_not_stretched():
+    old, y, new, _ = _shifted()
+    wrong = (y + np.arange(len(y)) % 2) % 6
+    t = tepid.from_source(new, old, wrong)
+    assert t.value == pytest.approx(tepid.from_labels(old, wrong).value, rel=1e-9)
+    assert "too low to say more" in t.warnings[0]
+
+
+def test_label_shift_weighs_the_source_s_classes_as_they_are_now():
+    old, y, new, truth = _shifted(n=8000)
+    keep = np.random.default_rng(0).random(8000) < np.where(truth < 2, 1.0, 0.2)
+    new, truth = new[keep], truth[keep]
+    t = tepid.from_source(new, old, y, shift="label")
+    ratio = np.bincount(truth, minlength=6) / len(truth) / (np.bincount(y, minlength=6) / len(y))
+    exact = tepid.from_labels(old, y, sample_weight=ratio[y]).value
+    assert t.value == pytest.approx(exact, rel=0.01)
+
+
+@pytest.mark.parametrize("shift", ["any", "label", "none"])
+def test_the_source_follows_blocks_row_order_and_row_constants(shift):
+    old, y, new, _ = _shifted(n=2000)
+    whole = tepid.from_source(new, old, y, shift=shift).value
+    rng = np.random.default_rng(4)
+    a, b = rng.permutation(2000), rng.permutation(2000)
+    mixed = tepid.from_source(new[a], old[b], y[b], shift=shift).value
+    assert mixed == pytest.approx(whole, rel=1e-7)
+    blocks = tepid.from_source(
+        lambda: np.array_split(new, 5), lambda: np.array_split(old, 3), y, shift=shift
+    ).value
+    assert blocks == pytest.approx(whole, rel=1e-7)
+    moved = tepid.from_source(new + rng.normal(size=(2000, 1)), old, y, shift=shift).value
+    assert moved == pytest.approx(whole, rel=1e-6)
+    scaled = tepid.from_source(7 * new, 7 * old, y, shift=shift).value
+    assert scaled == pytest.approx(7 * whole, rel=1e-5)
+
+
+def test_a_source_that_does_not_fit_is_refused():
+    old, y, new, _ = _shifted(n=100)
+    with pytest.raises(tepid.InputError, match="shift must be one of any, label, none, got 'some'"):
+        tepid.from_source(new, old, y, shift="some")
+    with pytest.raises(tepid.InputError, match="source_labels must be given"):
+        tepid.from_source(new, old)
+    y5 = np.minimum(y, 4)
+    for shift in ("any", "label"):
+        with pytest.raises(tepid.InputError, match="must have the 6 classes of logits, got 5"):
+            tepid.from_source(new, old[:, :5], y5, shift=shift)
+    new[5, 1] = np.nan
+    with pytest.raises(tepid.InputError, match="got nan for class 1 at row 5"):
+        tepid.from_source(new, old, y)
+
+
 # --- what was measured
 
 
@@ -352,6 +440,15 @@ def test_peers_reach_their_target_on_the_pool(shared, peers, ece):
                 t = 1.0
             errors.append(_scored(z[outside], y[outside], t)[0])
     assert 100 * np.mean(errors) == pytest.approx(ece, abs=0.15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("shift", "ece"), [("none", 7.24), ("label", 7.35), ("any", 6.17)])
+def test_the_source_reaches_its_target_under_a_real_shift(shared, shift, ece):
+    with np.load(shared / "pathmnist_shift.npz") as data:
+        z, y, old, labels = (data[m] for m in ("logits", "labels", "logits_val", "labels_val"))
+    t = tepid.from_source(z, old, labels, shift=shift)
+    assert 100 * _scored(z, y, t.value)[0] == pytest.approx(ece, abs=0.1)
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         from_labels,
         from_logits,
         from_models,
+        from_source,
         guarded,
         labels_to_halve,
     )
@@ -39,6 +40,7 @@ _HOMES = {
     "from_labels": "methods",
     "from_logits": "methods",
     "from_models": "methods",
+    "from_source": "methods",
     "guarded": "methods",
     "labels_to_halve": "methods",
     "load": "temperature",
@@ -74,6 +76,7 @@ __all__ = [
     "from_labels",
     "from_logits",
     "from_models",
+    "from_source",
     "guarded",
     "labels_to_halve",
     "load",

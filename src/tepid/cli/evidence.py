@@ -1,6 +1,7 @@
 """What `tepid fit` was told besides the logits, and the method that fits it."""
 
 from dataclasses import dataclass
+from typing import Literal, cast
 
 import tepid
 from tepid.cli import output
@@ -16,6 +17,8 @@ class Evidence:
     of: int | None
     few: str | None
     also: tuple[str, ...]
+    source: str | None
+    shift: str
     guarded: bool
     budget: float
     deviations: float
@@ -29,6 +32,7 @@ class Evidence:
             "--correct": self.correct is not None or self.of is not None,
             "--few": self.few is not None,
             "--also": bool(self.also),
+            "--source": self.source is not None,
             "--guarded": self.guarded,
         }
         names = [name for name, there in given.items() if there]
@@ -38,6 +42,8 @@ class Evidence:
             raise tepid.InputError("--deviations and --debias must go with logits alone, got more")
         if self.budget != 0.03 and not self.guarded:
             raise tepid.InputError("--budget must go with --guarded, got it alone")
+        if self.shift != "any" and self.source is None:
+            raise tepid.InputError("--shift must go with --source, got it alone")
         if (self.correct is None) != (self.of is None):
             raise tepid.InputError("--correct and --of must go together, got one")
 
@@ -51,8 +57,17 @@ class Evidence:
         if self.few is not None:
             where = output.labels_beside(self.few)
             return tepid.from_few_labels(source, self.few, where, engine=engine)
+        return self._beside(source, engine)
+
+    def _beside(
+        self, source: "tepid.sources.Source", engine: "tepid.Threads"
+    ) -> "tepid.Temperature":
         if self.also:
             return tepid.from_models(source, *self.also, engine=engine)
+        if self.source is not None:
+            where = output.labels_beside(self.source)
+            shift = cast("Literal['any', 'label', 'none']", self.shift)
+            return tepid.from_source(source, self.source, where, shift=shift, engine=engine)
         return self._alone(source, engine)
 
     def _alone(

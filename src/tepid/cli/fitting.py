@@ -27,6 +27,12 @@ def fit(
     also: Annotated[
         list[str] | None, typer.Option(help="Another model's logits on the same rows; repeatable.")
     ] = None,
+    source: Annotated[
+        str | None, typer.Option(help="An older labelled set: a file of `logits` and `labels`.")
+    ] = None,
+    shift: Annotated[
+        str, typer.Option(help="With --source, what may have shifted: any, label or none.")
+    ] = "any",
     guarded: Annotated[
         bool, typer.Option("--guarded", help="Logits alone, but abstain unless it can help.")
     ] = False,
@@ -51,23 +57,34 @@ def fit(
     Example: tepid fit logits.npy -o calibration.json
     """
     evidence = Evidence(
-        labels, accuracy, correct, of, few, tuple(also or ()), guarded, budget, deviations, debias
+        labels,
+        accuracy,
+        correct,
+        of,
+        few,
+        tuple(also or ()),
+        source,
+        shift,
+        guarded,
+        budget,
+        deviations,
+        debias,
     )
     evidence.check()
     if out is not None:
-        output.refuse_overwriting(out, logits, labels, sample_weight, few, *(also or ()))
+        output.refuse_overwriting(out, logits, labels, sample_weight, few, source, *(also or ()))
         _check_name(out)
-    source = tepid.sources.open_source(
+    data = tepid.sources.open_source(
         logits,
         labels=labels,
         sample_weight=sample_weight,
         class_axis=class_axis,
         probabilities=probabilities,
     )
-    if source.binary:
+    if data.binary:
         output.note("One value for each row was read as the binary logit of class 1.")
     with output.working(threads) as engine:
-        result = evidence.fit(source, engine)
+        result = evidence.fit(data, engine)
     _deliver(result, out, as_json=as_json)
 
 

@@ -6,6 +6,7 @@ from tepid.methods.guard import guarded
 from tepid.methods.labels import from_labels
 from tepid.methods.logits import from_logits
 from tepid.methods.models import from_models
+from tepid.methods.shift import from_source
 
 __all__ = [
     "counted",
@@ -14,6 +15,7 @@ __all__ = [
     "from_labels",
     "from_logits",
     "from_models",
+    "from_source",
     "guarded",
     "labels_to_halve",
 ]
