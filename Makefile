@@ -30,7 +30,7 @@ format: $(VENV)/.setup ## What ruff can mend by itself.
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-bench: $(VENV)/.setup ## The figures in benchmarks/results.
+bench: $(VENV)/.setup ## The figures in benchmarks/results that need no other data.
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/evidence.py

@@ -5,13 +5,23 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+README, TRUST = ROOT / "README.md", ROOT / "docs" / "trust-the-temperature.md"
 RESULTS = Path(__file__).parent / "results"
 EVIDENCE = {
     "uncalibrated": "nothing (T = 1)",
     "uts": "unlabelled logits",
     "accuracy": "… and the accuracy, one number",
     "temperature": "labels for every row",
+}
+LADDER = {
+    "T = 1": "nothing (T = 1)",
+    "uts": "logits alone, UTS",
+    "guarded": "logits alone, guarded",
+    "25 labels": "… and 25 labels",
+    "100 labels": "… and 100 labels",
+    "accuracy": "… and the accuracy",
+    "labels": "labels for every row",
 }
 PEERS = ("scikit-learn", "probmetrics", "torch L-BFGS")
 
@@ -58,6 +68,16 @@ def real_sets(result: dict[str, Any]) -> str:
     return textwrap.fill(sentence, 100)
 
 
+def ladder(result: dict[str, Any]) -> str:
+    """What each rung is worth on real sets."""
+    lines = ["| evidence | ECE, % | excess NLL | harmed of 30 |", "|---|---|---|---|"]
+    for name, title in LADDER.items():
+        r = result["rungs"][name]
+        harmed = r.get("harmed", "")
+        lines.append(f"| {title} | {100 * r['ece']:.2f} | {r['excess']:.4f} | {harmed} |")
+    return "\n".join(lines)
+
+
 def between(text: str, name: str, content: str) -> str:
     """The text with `content` between the marks of `name`."""
     head, rest = text.split(f"<!-- {name}", 1)
@@ -66,12 +86,15 @@ def between(text: str, name: str, content: str) -> str:
 
 
 def main() -> None:
-    """Rewrite the README's tables."""
-    text = README.read_text(encoding="utf-8")
-    for name, table in {"evidence": evidence, "speed": speed, "real_sets": real_sets}.items():
-        result = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
-        text = between(text, name, table(result))
-    README.write_text(text, encoding="utf-8")
+    """Rewrite the tables of the README and of the page on trust."""
+    tables = {"evidence": evidence, "speed": speed, "real_sets": real_sets, "ladder": ladder}
+    for path in (README, TRUST):
+        text = path.read_text(encoding="utf-8")
+        for name, table in tables.items():
+            if f"<!-- {name}:" in text:
+                result = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+                text = between(text, f"{name}:", table(result))
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

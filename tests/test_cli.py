@@ -690,3 +690,21 @@ def test_fit_takes_each_kind_of_evidence(folder, made, tepid_here):
 def test_evidence_that_does_not_fit_is_refused(options, said, folder, tepid_here):
     before = _contents(folder)
     _assert_refused(tepid_here("fit", "z.npy", *options.split()), said, folder, before)
+
+
+def test_advise_prints_what_the_library_advises(folder, made, tepid_here):
+    z, y = made
+    np.savez(folder / "few.npz", logits=z[:30], labels=y[:30])
+    advice = tepid.advise(z, accuracy=0.8, few=(z[:30], y[:30]))
+    out = _human(tepid_here("advise", "z.npy", "--accuracy", "0.8", "--few", "few.npz"))
+    assert str(advice) in out
+    printed = _json(
+        tepid_here("advise", "z.npy", "--accuracy", "0.8", "--few", "few.npz", "--json")
+    )
+    assert printed["use"] == advice.use
+    assert printed["answers"]["few-labels"]["temperature"] == advice.temperature.value
+
+
+def test_fit_ends_in_a_verdict(tepid_here):
+    assert "use this temperature: labels" in _human(tepid_here("fit", "z.npy", "--labels", "y.npy"))
+    assert "do not use this temperature: " in _human(tepid_here("fit", "z.npy"))

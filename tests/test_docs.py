@@ -17,6 +17,7 @@ import tepid
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+TRUST = (ROOT / "docs" / "trust-the-temperature.md").read_text(encoding="utf-8")
 
 
 def _script(name):
@@ -64,12 +65,13 @@ def test_the_python_example_prints_what_the_readme_says(tmp_path, monkeypatch):
     assert printed.getvalue() == said
 
 
-@pytest.mark.parametrize("name", ["evidence", "speed", "real_sets"])
+@pytest.mark.parametrize("name", ["evidence", "speed", "real_sets", "ladder"])
 def test_the_tables_come_from_their_committed_files(name):
     result = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())
     assert result["command"].startswith(f"python benchmarks/{name}.py")
     assert result["versions"]["tepid"]
-    assert getattr(_script("readme"), name)(result) in README
+    text = TRUST if name == "ladder" else README
+    assert getattr(_script("readme"), name)(result) in text
 
 
 @pytest.mark.slow
@@ -86,3 +88,20 @@ def test_no_file_speaks_of_a_machine():
     for path in paths:
         if path.suffix in (".md", ".py", ".json", ".toml"):
             assert str(Path.home()) + "/" not in path.read_text(encoding="utf-8"), path
+
+
+def test_the_figures_in_the_page_on_trust_are_those_of_the_results():
+    def result(name):
+        return json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())
+
+    median = result("assumption")["median"]
+    assert f"it is {100 * median['truly']:.0f} %" in TRUST
+    assert f"softmax value of {100 * median['softmax']:.0f} %" in TRUST
+    rungs = result("ladder")["rungs"]
+    removed = 1 - rungs["source, any shift"]["ece"] / rungs["source, none shift"]["ece"]
+    assert 1 / 8 < removed < 1 / 5  # "a sixth"
+    sets = {s["set"]: s["methods"] for s in result("real_sets")["sets"]}
+    falcon = sets["llm_falcon_7b_emotion"]
+    assert falcon["uncalibrated"]["ece"] > 0.085
+    assert falcon["accuracy"]["ece"] < 0.02
+    assert falcon["accuracy"]["nll"] > falcon["uncalibrated"]["nll"]

@@ -377,6 +377,45 @@ def test_a_source_that_does_not_fit_is_refused():
         tepid.from_source(new, old, y)
 
 
+# --- advice
+
+
+def test_advice_uses_the_firmest_evidence_that_is_there(fashion):
+    z, y = fashion
+    few, old = (z[:60], y[:60]), (z[5000:7000], y[5000:7000])
+    rng = np.random.default_rng(0)
+    other = z + rng.normal(size=z.shape).astype(np.float32)
+    alone = tepid.advise(z)
+    assert (alone.use, alone.verdict) == ("guarded", "check")
+    assert list(alone.answers) == ["uts", "guarded"]
+    assert "the model's accuracy" in alone.would_help
+    assert tepid.advise(z, others=(other,)).use == "models"
+    assert tepid.advise(z, others=(other,), source=old).use == "source-any"
+    known = tepid.advise(z, source=old, accuracy=0.93)
+    assert (known.use, known.verdict) == ("accuracy", "use")
+    everything = tepid.advise(z, others=(other,), source=old, accuracy=0.93, few=few)
+    assert everything.use == "few-labels"
+    assert everything.temperature == tepid.from_few_labels(z, *few)
+    values = [t.value for t in everything.answers.values()]
+    assert everything.spread == max(values) / min(values)
+    assert everything.confidence == pytest.approx(_plain(z).max(axis=1).mean(), rel=1e-6)
+    assert f"T = {everything.temperature.value:.3f}" in str(everything)
+
+
+def test_advice_says_when_not_to_use_a_temperature(network, fashion):
+    z, y = network
+    advice = tepid.advise(z)
+    assert (advice.use, advice.verdict) == ("guarded", "do not use")
+    assert tepid.judged(tepid.from_logits(z))[0] == "do not use"
+    assert tepid.judged(tepid.from_logits(fashion[0]))[0] == "check"
+    assert tepid.judged(tepid.from_labels(z, y))[0] == "use"
+    bound = tepid.from_labels(z, z.argmax(axis=1))
+    assert tepid.judged(bound) == (
+        "do not use",
+        "no temperature was found, its status is at-bound",
+    )
+
+
 # --- what was measured
 
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from tepid.errors import InputError
     from tepid.lattice import Lattice
     from tepid.methods import (
+        Advice,
+        advise,
         counted,
         from_accuracy,
         from_few_labels,
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
         from_models,
         from_source,
         guarded,
+        judged,
         labels_to_halve,
     )
     from tepid.reliability import Reliability
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 # Names are imported when first used, so that `tepid --help` does not wait for numba.
 _HOMES = {
+    "Advice": "methods",
     "Curve": "curve",
     "InputError": "errors",
     "Lattice": "lattice",
@@ -34,6 +38,7 @@ _HOMES = {
     "Tails": "tails",
     "Temperature": "temperature",
     "Threads": "engines",
+    "advise": "methods",
     "counted": "methods",
     "from_accuracy": "methods",
     "from_few_labels": "methods",
@@ -42,6 +47,7 @@ _HOMES = {
     "from_models": "methods",
     "from_source": "methods",
     "guarded": "methods",
+    "judged": "methods",
     "labels_to_halve": "methods",
     "load": "temperature",
     "logits_of": "arrays",
@@ -59,6 +65,7 @@ _MODULES = (
 )
 
 __all__ = [
+    "Advice",
     "Curve",
     "InputError",
     "Lattice",
@@ -66,6 +73,7 @@ __all__ = [
     "Tails",
     "Temperature",
     "Threads",
+    "advise",
     "arrays",
     "counted",
     "demo",
@@ -78,6 +86,7 @@ __all__ = [
     "from_models",
     "from_source",
     "guarded",
+    "judged",
     "labels_to_halve",
     "load",
     "logits_of",

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import tepid
-from tepid.cli import applying, comparing, demonstrating, fitting, scoring
+from tepid.cli import advising, applying, comparing, demonstrating, fitting, scoring
 
 app = typer.Typer(
     name="tepid",
@@ -37,6 +37,7 @@ def _options(
 
 
 app.command()(fitting.fit)
+app.command()(advising.advise)
 app.command(name="apply")(applying.apply)
 app.command()(scoring.score)
 app.command()(comparing.compare)

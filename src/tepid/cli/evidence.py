@@ -81,11 +81,11 @@ class Evidence:
 
     def _known(self) -> tuple[float | tuple[float, float], float]:
         if self.accuracy is not None:
-            return _accuracy(self.accuracy)
+            return accuracy_of(self.accuracy)
         return tepid.counted(self.correct or 0, self.of or 0)
 
 
-def _accuracy(text: str) -> tuple[float | tuple[float, float], float]:
+def accuracy_of(text: str) -> tuple[float | tuple[float, float], float]:
     """An accuracy or a range, and the standard error."""
     value, _, error = text.replace("+-", "±").partition("±")
     try:

@@ -118,6 +118,8 @@ def show(result: "tepid.Temperature", path: str | None) -> None:
         rows["T with ½ σ, 2 σ"] = "{:.4f}, {:.4f}".format(*result.sensitivity)
     screen = output.console()
     screen.print(output.two_columns(rows, "calibration"))
+    verdict, reason = tepid.judged(result)
+    screen.print(f"{verdict} this temperature: {reason}", markup=False)
     output.doubts(result)
     if path:
         screen.print(f"wrote {path}", markup=False)

@@ -1,6 +1,7 @@
 """From evidence to a temperature."""
 
 from tepid.methods.accuracy import counted, from_accuracy
+from tepid.methods.advice import Advice, advise, judged
 from tepid.methods.few import from_few_labels, labels_to_halve
 from tepid.methods.guard import guarded
 from tepid.methods.labels import from_labels
@@ -9,6 +10,8 @@ from tepid.methods.models import from_models
 from tepid.methods.shift import from_source
 
 __all__ = [
+    "Advice",
+    "advise",
     "counted",
     "from_accuracy",
     "from_few_labels",
@@ -17,5 +20,6 @@ __all__ = [
     "from_models",
     "from_source",
     "guarded",
+    "judged",
     "labels_to_halve",
 ]

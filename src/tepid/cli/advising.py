@@ -1,0 +1,57 @@
+"""`tepid advise`."""
+
+from typing import Annotated
+
+import typer
+
+import tepid
+from tepid.cli import evidence, options, output
+
+
+def advise(
+    logits: options.Logits,
+    accuracy: Annotated[str | None, typer.Option(help="The model's accuracy, if known.")] = None,
+    also: Annotated[
+        list[str] | None, typer.Option(help="Another model's logits on the same rows; repeatable.")
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option(help="An older labelled set: a file of `logits` and `labels`.")
+    ] = None,
+    few: Annotated[
+        str | None, typer.Option(help="A file of a few labelled rows: `logits` and `labels`.")
+    ] = None,
+    threads: options.ThreadCount = None,
+    as_json: options.Json = False,
+) -> None:
+    """Say which method to use with what is there, and what would help most.
+
+    Example: tepid advise logits.npy --accuracy 0.93
+    """
+    with output.working(threads) as engine:
+        advice = tepid.advise(
+            logits,
+            accuracy=None if accuracy is None else evidence.accuracy_of(accuracy)[0],
+            others=tuple(also or ()),
+            source=_labelled(source),
+            few=_labelled(few),
+            engine=engine,
+        )
+    if as_json:
+        answers = {name: t.as_dict() for name, t in advice.answers.items()}
+        plain = {
+            "use": advice.use,
+            "verdict": advice.verdict,
+            "because": advice.because,
+            "would_help": advice.would_help,
+            "confidence": advice.confidence,
+            "spread": advice.spread,
+        }
+        output.print_json(plain | {"answers": answers})
+        return
+    screen = output.console()
+    screen.print(f"mean confidence at T = 1: {100 * advice.confidence:.2f} %")
+    screen.print(str(advice), markup=False, soft_wrap=True)
+
+
+def _labelled(path: str | None) -> tuple[str, str] | None:
+    return None if path is None else (path, output.labels_beside(path))

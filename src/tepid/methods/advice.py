@@ -1,0 +1,120 @@
+"""Which of the methods to use, and whether to use what it answers."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tepid.engines import Threads
+from tepid.methods.accuracy import from_accuracy
+from tepid.methods.few import from_few_labels
+from tepid.methods.guard import guarded
+from tepid.methods.logits import from_logits
+from tepid.methods.models import from_models
+from tepid.methods.search import mean_confidence
+from tepid.methods.shift import from_source
+from tepid.sources import open_source
+from tepid.temperature import Temperature
+
+Verdict = Literal["use", "check", "do not use"]
+
+# What to make of each method's answer when its status is ok.
+_WORTH: dict[str, tuple[Verdict, str]] = {
+    "temperature": ("use", "labels for every row settle it"),
+    "accuracy": ("use", "it is as good as the accuracy that was given"),
+    "few-labels": ("use", "the interval says how far the labels settle it"),
+    "models": ("check", "the models must have been trained apart; compare the implied accuracy"),
+    "source-any": ("check", "compare the implied accuracy with what is known of the shift"),
+    "source-label": ("check", "it holds if only the frequencies of the classes changed"),
+    "source-none": ("check", "it holds if nothing changed since the source"),
+    "guarded": ("check", "compare the implied accuracy with what is known of the model"),
+    "uts": ("check", "logits alone do not settle it; compare the implied accuracy"),
+    "uts-debiased": ("check", "logits alone do not settle it; compare the implied accuracy"),
+}
+# The rungs from the firmest down.
+_ORDER = ("few-labels", "accuracy", "source-any", "models", "guarded")
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What each method answers, which to use, and what would help most."""
+
+    use: str
+    verdict: Verdict
+    because: str
+    would_help: str
+    confidence: float
+    answers: dict[str, Temperature]
+
+    @property
+    def spread(self) -> float:
+        """The highest answer over the lowest: how far the methods disagree."""
+        values = [t.value for t in self.answers.values()]
+        return max(values) / min(values)
+
+    @property
+    def temperature(self) -> Temperature:
+        """The answer of the method to use."""
+        return self.answers[self.use]
+
+    def __str__(self) -> str:
+        t = self.temperature
+        first = f"{self.verdict} T = {t.value:.3f} ({self.use}): {self.because}"
+        others = ", ".join(f"{n} {a.value:.3f}" for n, a in self.answers.items() if n != self.use)
+        second = f"others: {others}; they differ by a factor of {self.spread:.2f}"
+        return f"{first}.\n{second}.\nwould help most: {self.would_help}."
+
+
+def judged(temperature: Temperature) -> tuple[Verdict, str]:
+    """What a hurried person should do with a temperature, and why."""
+    if temperature.status == "abstained":
+        return "do not use", "logits alone say nothing here; keep T = 1 or find more evidence"
+    if temperature.status != "ok":
+        return "do not use", f"no temperature was found, its status is {temperature.status}"
+    verdict, reason = _WORTH[temperature.method]
+    if temperature.method.startswith("uts") and temperature.warnings:
+        return "do not use", "UTS was measured to fail on such logits; see the notes"
+    return verdict, reason
+
+
+def advise(
+    logits: Any,
+    *,
+    accuracy: Any = None,
+    others: tuple[Any, ...] = (),
+    source: tuple[Any, Any] | None = None,
+    few: tuple[Any, Any] | None = None,
+    engine: Threads | None = None,
+) -> Advice:
+    """Which method to use with what is there, what each would answer, and what would help most.
+
+    `source` and `few` are pairs of logits and labels.
+
+    >>> import numpy as np
+    >>> logits = 4 * np.random.default_rng(0).normal(size=(5000, 10))
+    >>> print(advise(logits, accuracy=0.6))
+    use T = 1.624 (accuracy): it is as good as the accuracy that was given.
+    others: uts 1.059, guarded 1.000; they differ by a factor of 1.62.
+    would help most: labels for some rows, to see whether a single temperature fits at all.
+    """
+    engine = engine or Threads()
+    rows = open_source(logits).unlabelled()
+    answers = {"uts": from_logits(rows, engine=engine), "guarded": guarded(rows, engine=engine)}
+    if others:
+        answers["models"] = from_models(rows, *others, engine=engine)
+    if source is not None:
+        answers["source-any"] = from_source(rows, *source, engine=engine)
+    if accuracy is not None:
+        answers["accuracy"] = from_accuracy(rows, accuracy, engine=engine)
+    if few is not None:
+        answers["few-labels"] = from_few_labels(rows, *few, engine=engine)
+    use = next(name for name in _ORDER if name in answers)
+    verdict, because = judged(answers[use])
+    confidence = mean_confidence(rows, engine, 1.0)
+    return Advice(use, verdict, because, _wanted(answers, use), confidence, answers)
+
+
+def _wanted(answers: dict[str, Temperature], use: str) -> str:
+    if "accuracy" not in answers and "few-labels" not in answers:
+        return "the model's accuracy on such rows, one number, or twenty-five labels"
+    if use == "few-labels":
+        return "more labels; tepid.labels_to_halve says how many halve the interval"
+    return "labels for some rows, to see whether a single temperature fits at all"
