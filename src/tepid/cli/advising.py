@@ -11,15 +11,9 @@ from tepid.cli import evidence, options, output
 def advise(
     logits: options.Logits,
     accuracy: Annotated[str | None, typer.Option(help="The model's accuracy, if known.")] = None,
-    also: Annotated[
-        list[str] | None, typer.Option(help="Another model's logits on the same rows; repeatable.")
-    ] = None,
-    source: Annotated[
-        str | None, typer.Option(help="An older labelled set: a file of `logits` and `labels`.")
-    ] = None,
-    few: Annotated[
-        str | None, typer.Option(help="A file of a few labelled rows: `logits` and `labels`.")
-    ] = None,
+    also: options.Also = None,
+    source: options.OlderSet = None,
+    few: options.Few = None,
     threads: options.ThreadCount = None,
     as_json: options.Json = False,
 ) -> None:

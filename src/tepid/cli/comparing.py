@@ -51,7 +51,7 @@ def _show(result: dict[str, Any]) -> None:
         f"{result['splits']} splits of {result['samples']} rows, {result['fraction']:.0%} to "
         f"calibrate; mean ± sd; accuracy {100 * accuracy:.2f} %"
     )
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 2))
+    table = Table(box=None, padding=(0, 2))
     table.add_column()
     for name in ("T", "NLL", "ECE %"):
         table.add_column(name, justify="right")
@@ -63,6 +63,7 @@ def _show(result: dict[str, Any]) -> None:
             _cell(m["ece"], 100, 2),
         )
     screen = output.console()
+    screen.print(title, soft_wrap=True)
     screen.print(table)
     screen.print(f"uts took {result['cost_of_uts']:.1f} times as long as temperature")
 

@@ -21,15 +21,9 @@ def fit(
     ] = None,
     correct: Annotated[int | None, typer.Option(help="So many were right …")] = None,
     of: Annotated[int | None, typer.Option(help="… of so many that were checked.")] = None,
-    few: Annotated[
-        str | None, typer.Option(help="A file of a few labelled rows: `logits` and `labels`.")
-    ] = None,
-    also: Annotated[
-        list[str] | None, typer.Option(help="Another model's logits on the same rows; repeatable.")
-    ] = None,
-    source: Annotated[
-        str | None, typer.Option(help="An older labelled set: a file of `logits` and `labels`.")
-    ] = None,
+    few: options.Few = None,
+    also: options.Also = None,
+    source: options.OlderSet = None,
     shift: Annotated[
         str, typer.Option(help="With --source, what may have shifted: any, label or none.")
     ] = "any",

@@ -26,3 +26,10 @@ Output = Annotated[Path | None, typer.Option("-o", "--output", help="The file to
 Calibration = Annotated[
     Path | None, typer.Option("-c", "--calibration", help="A file that `tepid fit -o` wrote.")
 ]
+Also = Annotated[
+    list[str] | None, typer.Option(help="Another model's logits on the same rows; repeatable.")
+]
+OlderSet = Annotated[
+    str | None, typer.Option("--source", help="An older labelled set: `logits` and `labels`.")
+]
+Few = Annotated[str | None, typer.Option(help="A few labelled rows: `logits` and `labels`.")]
