@@ -1,4 +1,4 @@
-"""Few classes: 256 rows side by side, one per vector lane.
+"""Few classes: 96 rows side by side, one per vector lane.
 
 A tile holds `x[j, b] = unit * (z[b, j] - max_j z[b, j])`, class by class. `unit` is a power of two,
 so scaling is exact, and a lane's arithmetic never depends on the rows beside it.
@@ -10,9 +10,9 @@ import numpy as np
 
 from tepid.kernels.elementary import exp32, f32, maximum, step
 
-ROWS = 256
+ROWS = 96
 # Up to here rows side by side are faster, beyond it classes side by side.
-FEW_CLASSES = 90
+FEW_CLASSES = 112
 ZERO, ONE, LARGEST = f32(0.0), f32(1.0), f32(np.finfo(np.float32).max)
 # Stands for a class that takes no part: its exponential is 0, and its square still a number.
 ABSENT = f32(-1e18)
