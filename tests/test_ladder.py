@@ -287,6 +287,8 @@ def test_rows_of_models_must_line_up():
     broken[11, 2] = np.nan
     with pytest.raises(tepid.InputError, match="got nan for class 2 at row 11"):
         tepid.from_models(broken, two)
+    with pytest.raises(tepid.InputError, match=r"^other 2 must .* got nan for class 2 at row 11$"):
+        tepid.from_models(one, two, broken)
 
 
 # --- an older labelled set
@@ -369,7 +371,7 @@ def test_a_source_that_does_not_fit_is_refused():
     with pytest.raises(tepid.InputError, match="source_labels must be given"):
         tepid.from_source(new, old)
     y5 = np.minimum(y, 4)
-    for shift in ("any", "label"):
+    for shift in ("any", "label", "none"):
         with pytest.raises(tepid.InputError, match="must have the 6 classes of logits, got 5"):
             tepid.from_source(new, old[:, :5], y5, shift=shift)
     new[5, 1] = np.nan

@@ -9,12 +9,12 @@ import numpy as np
 from tepid import arrays, shapes, summary
 from tepid.arrays import Array, Float64, Int64
 from tepid.engines import Threads
-from tepid.errors import InputError
+from tepid.errors import InputError, RowError
 from tepid.methods import verdict
 from tepid.methods.accuracy import match
 from tepid.methods.search import Answer, Question, search
 from tepid.optimum import least_loss, loss_step
-from tepid.sources import Block, Source, open_source
+from tepid.sources import Block, Source, open_array, open_source
 from tepid.tails import Tails
 from tepid.temperature import Temperature
 
@@ -94,8 +94,7 @@ def from_models(
 
 
 def _peer(number: int, other: Any, source: Source) -> Array:
-    peer = open_source(other).whole() if not hasattr(other, "ndim") else arrays.as_array(other)
-    peer = shapes.matrix(peer)
+    peer = shapes.matrix(arrays.as_array(open_array(other)))
     if source.rows is None or source.classes is None:
         raise InputError("logits must be an array or a file to be compared, got a stream")
     if peer.shape != (source.rows, source.classes):
@@ -133,6 +132,14 @@ def _sureness(logits: Any) -> Float64:
     return np.asarray(1.0 / np.exp(z - z.max(axis=1, keepdims=True)).sum(axis=1))
 
 
+def _confidence(block: Block, number: int, peer: Array) -> float:
+    rows = peer[block.start : block.start + len(block.logits)]
+    try:
+        return float(Tails.of(rows).confidence.sum())
+    except RowError as error:  # the engine adds where the block starts
+        raise error.moved(0, f"other {number}") from None
+
+
 def _majority(block: Block, peers: list[Array]) -> Int64:
     """What most peers predict; where they are even, the more confident ones."""
     n = len(block.logits)
@@ -145,12 +152,12 @@ def _majority(block: Block, peers: list[Array]) -> Int64:
 
 def _agreement(block: Block, peers: list[Array]) -> Agreement:
     logits = shapes.matrix(arrays.as_array(block.logits))
-    Tails.of(logits)  # names a row that cannot be used
     mine = logits.argmax(axis=1)
-    sure = [_sureness(peer[block.start : block.start + len(mine)]).sum() for peer in peers]
+    own = Tails.of(logits).confidence.sum()
+    sure = [_confidence(block, i, peer) for i, peer in enumerate(peers, 1)]
     return Agreement(
         float(len(mine)),
-        np.array([_sureness(logits).sum(), *sure]),
+        np.array([own, *sure]),
         np.array([(mine == _votes(block, peer)).sum() for peer in peers], np.float64),
         float((mine == _majority(block, peers)).sum()),
     )

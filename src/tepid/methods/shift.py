@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from tepid import arrays, summary
+from tepid import arrays, shapes, summary
 from tepid.arrays import Float64
 from tepid.engines import Threads
 from tepid.errors import InputError
@@ -41,7 +41,6 @@ class Entropies:
     rows: float
     correct: float
     counts: Float64
-    probabilities: Float64  # the sum of p per class
 
     @classmethod
     def of(cls, block: Block, temperature: float) -> "Entropies":
@@ -56,7 +55,7 @@ class Entropies:
             labels = arrays.label_column(block.labels, len(p), k)
             right = float((p.argmax(axis=1) == labels).sum())
         counts = np.bincount(where, minlength=_BINS).astype(np.float64)
-        return cls(k, float(len(p)), right, counts, p.sum(axis=0))
+        return cls(k, float(len(p)), right, counts)
 
     def __add__(self, other: "Entropies") -> "Entropies":
         return summary.added(self, other)
@@ -119,10 +118,11 @@ def from_source(
     if past.labels is None:
         raise InputError("source_labels must be given, got none")
     answer = _scaled(past, engine)
+    _check_classes(answer.curve.classes, now)
     said: tuple[str, ...] = ()
     temperature = answer.temperature
     if shift == "label" and answer.status == "ok":
-        answer = _scaled(_reweighted(past, now, engine, temperature), engine)
+        answer = _scaled(_reweighted(past, now, engine, answer), engine)
         temperature = answer.temperature
     if shift == "any" and answer.status == "ok":
         temperature, said = _between(past, now, engine, temperature)
@@ -148,7 +148,6 @@ def _between(
     """The geometric mean of the source's temperature and of the one that matches ATC's accuracy."""
     of = partial(Entropies.of, temperature=temperature)
     before, after = engine.total(of, past, "reading source"), engine.total(of, now, "reading")
-    _check_classes(before, after)
     right = before.correct / before.rows
     if right < WEAK:
         said = f"The model's accuracy on the source is {right:.3f}, too low to say more than it."
@@ -160,14 +159,12 @@ def _between(
     return math.sqrt(temperature * matched.temperature), (said,)
 
 
-def _reweighted(past: Source, now: Source, engine: Threads, temperature: float) -> Source:
+def _reweighted(past: Source, now: Source, engine: Threads, answer: Answer) -> Source:
     """The source with weights that give its classes their frequencies on the target."""
-    of = partial(Entropies.of, temperature=temperature)
-    before, after = engine.total(of, past, "reading source"), engine.total(of, now, "reading")
-    _check_classes(before, after)
-    labels = arrays.label_column(past.labels, round(before.rows), before.classes)
-    old = np.bincount(labels, minlength=before.classes) / before.rows
-    ratio = _expected(now, engine, temperature, old)
+    classes = answer.curve.classes
+    labels = arrays.label_column(past.labels, len(past.labels), classes)
+    old = np.bincount(labels, minlength=classes) / len(labels)
+    ratio = _expected(now, engine, answer.temperature, old)
     return dataclasses.replace(past, weight=ratio[labels])
 
 
@@ -203,8 +200,7 @@ def _expected(now: Source, engine: Threads, temperature: float, old: Float64) ->
     return np.where(known, new / np.where(known, old, 1.0), 0.0)
 
 
-def _check_classes(before: Entropies, after: Entropies) -> None:
-    if before.classes != after.classes:
-        raise InputError(
-            f"source_logits must have the {after.classes} classes of logits, got {before.classes}"
-        )
+def _check_classes(classes: int, now: Source) -> None:
+    there = shapes.class_count(next(now.blocks(1)).logits) if now.classes is None else now.classes
+    if there != classes:
+        raise InputError(f"source_logits must have the {there} classes of logits, got {classes}")

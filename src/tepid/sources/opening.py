@@ -50,6 +50,14 @@ def open_column(column: Any, name: str, lead: tuple[int, ...] | None = None) -> 
     return array.reshape(-1)
 
 
+def open_array(logits: Any) -> Any:
+    """Logits as one array, a memory map where a file allows it."""
+    if isinstance(logits, (str, os.PathLike)):
+        file = files.open_array(logits, "logits", "logits file")
+        return open_source(logits).whole() if file.array is None else file.array
+    return logits
+
+
 def _opened(logits: Any, class_axis: int | None) -> Source:
     if isinstance(logits, Source):
         return logits
