@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import tepid
-from tepid.cli import app
 
 VERBS = ("fit", "apply", "score", "compare", "demo")
 KEYS = [
@@ -57,20 +56,6 @@ def _spawn(*args, **environment):
         check=False,
     )
     return done.returncode, done.stdout, done.stderr
-
-
-@pytest.fixture
-def tepid_here(monkeypatch, capsys):
-    """Run `tepid` in this process, which is quicker: (exit code, stdout, stderr)."""
-
-    def run(*args):
-        monkeypatch.setattr(sys, "argv", ["tepid", *map(str, args)])
-        with pytest.raises(SystemExit) as ended:
-            app.main()
-        said = capsys.readouterr()
-        return ended.value.code or 0, said.out, said.err
-
-    return run
 
 
 def _not_json(constant):

@@ -257,6 +257,19 @@ def test_the_temperature_follows_the_scale_the_order_and_the_blocks():
         assert split == pytest.approx(whole, rel=1e-9)
 
 
+@pytest.mark.parametrize("count", [2, 4])
+def test_models_that_stream_in_unequal_blocks_equal_their_arrays(count):
+    models = _family()[:count]
+    whole = tepid.from_models(*models)
+    cuts = [[7, 900], [], [1, 2, 3, 2999], [1500]]
+    streams = [
+        (lambda m=m, at=at: iter(np.split(m, at))) for m, at in zip(models, cuts, strict=False)
+    ]
+    streamed = tepid.from_models(*streams)
+    assert streamed.value == pytest.approx(whole.value, rel=1e-9)
+    assert streamed.warnings == whole.warnings
+
+
 def test_a_weak_peer_is_left_out_or_refused():
     one, two, three, _ = _family()
     weak = 0.2 * np.random.default_rng(0).normal(size=one.shape)
@@ -275,8 +288,19 @@ def test_rows_of_models_must_line_up():
         tepid.from_models(one, two[:-1])
     with pytest.raises(tepid.InputError, match="at least one more model, got none"):
         tepid.from_models(one)
-    with pytest.raises(tepid.InputError, match="got a stream"):
-        tepid.from_models(lambda: [one], two)
+    said = "other 1 must have one entry for each of the 3000 rows, got"
+    with pytest.raises(tepid.InputError, match=f"{said} 2990"):
+        tepid.from_models(lambda: [one], two[:-10])
+    with pytest.raises(tepid.InputError, match=f"{said} more"):
+        tepid.from_models(one, lambda: [two, two[:1]])
+    with pytest.raises(tepid.InputError, match="other 1 must have the 6 classes of logits, got 5"):
+        tepid.from_models(one, lambda: [two[:, :5]])
+    with pytest.raises(tepid.InputError, match="other 2 must be readable more than once"):
+        tepid.from_models(one, two, iter([two]))
+
+
+def test_ids_of_models_must_be_the_same_and_bad_rows_are_named():
+    one, two, *_ = _family()
     ids = np.arange(3000)
     assert tepid.from_models(one, two, ids=(ids, ids)).status == "ok"
     with pytest.raises(tepid.InputError, match="another at row 7 of 1"):
@@ -377,6 +401,52 @@ def test_a_source_that_does_not_fit_is_refused():
     new[5, 1] = np.nan
     with pytest.raises(tepid.InputError, match="got nan for class 1 at row 5"):
         tepid.from_source(new, old, y)
+
+
+class _Counted:
+    """Blocks that count how often they are read."""
+
+    def __init__(self, z):
+        self.z, self.times = z, 0
+
+    def __call__(self):
+        self.times += 1
+        return iter(np.array_split(self.z, 4))
+
+
+@pytest.mark.parametrize("shift", ["any", "label", "none"])
+def test_the_source_is_read_twice_and_the_target_once(shift):
+    old, y, new, _ = _shifted(n=3000)
+    past, now = _Counted(3 * old), _Counted(3 * new)
+    t = tepid.from_source(now, past, y, shift=shift)
+    assert (past.times, now.times) == (2, 1)
+    # Which an iterator can be.
+    once = tepid.from_source(iter(np.array_split(3 * new, 4)), 3 * old, y, shift=shift)
+    assert once.value == pytest.approx(t.value, rel=1e-9)
+    with pytest.raises(tepid.InputError, match="source_logits must be readable more than once"):
+        tepid.from_source(new, iter([old]), y, shift=shift)
+
+
+def test_a_sample_of_too_many_rows_is_the_same_however_they_are_cut(monkeypatch):
+    old, y, new, _ = _shifted(n=4000)
+    exact = tepid.from_source(new, old, y, shift="label")
+    monkeypatch.setattr("tepid.methods.frequencies._MOST", 1000 * 6)
+    sampled = tepid.from_source(new, old, y, shift="label")
+    assert sampled.value == pytest.approx(exact.value, rel=0.02)
+    assert sampled.value != exact.value
+    assert (
+        "come from 1000 of the 4000 rows, which leaves each uncertain by up to 0.0158"
+        in (sampled.warnings[0])
+    )
+    mixed = new[np.random.default_rng(0).permutation(4000)]
+    again = tepid.from_source(lambda: np.array_split(mixed, 9), old, y, shift="label")
+    assert again.value == pytest.approx(sampled.value, rel=1e-9)
+
+
+def test_an_accuracy_out_of_reach_is_said(fashion):
+    z, y = fashion
+    t = tepid.from_source(z / 1e5, z, y)  # as if the target were all but noise
+    assert "No T within a factor of 8 of the source's gives it." in t.warnings[0]
 
 
 # --- advice

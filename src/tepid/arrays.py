@@ -148,6 +148,20 @@ def weight_column(weight: Any, n: int, name: str = "sample_weight") -> Float64:
     return u
 
 
+def group_column(groups: Any, name: str = "groups") -> Array:
+    """The names of groups as text, one per row: strings, or whole numbers as they are written."""
+    column = np.asarray(groups).reshape(-1)
+    if column.dtype.kind not in "iubUfO":
+        raise InputError(f"{name} must be names or whole numbers, got {column.dtype}")
+    if column.dtype.kind in "fO":
+        for row, value in enumerate(column.tolist()):
+            if not isinstance(value, (str, int)) and not (
+                isinstance(value, float) and value.is_integer()
+            ):
+                raise RowError(name, "be names or whole numbers", repr(value), row)
+    return (column.astype(np.int64) if column.dtype.kind == "f" else column).astype(str)
+
+
 def check_bins(bins: int, least: int = 1) -> int:
     """The number of bins, or a refusal."""
     if bins < least:

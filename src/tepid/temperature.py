@@ -3,8 +3,10 @@
 import dataclasses
 import importlib.metadata
 import json
+import math
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -28,6 +30,7 @@ class Temperature:
     fitted to: if the model's accuracy there is another number, T is wrong by at least that much in
     ECE. `precision` bounds the relative error of `value` against the exact optimum; for UTS, over
     the pairs that it drew, of which one within 1e-6 of its threshold may fall on either side.
+    `groups` holds a temperature for each group that was fitted apart.
 
     >>> Temperature(2.0, "labels", samples=10, classes=2, implied_accuracy=0.8)([[0.0, 4.0]])
     array([[0.119, 0.881]])
@@ -44,6 +47,7 @@ class Temperature:
     sensitivity: tuple[float, float] | None = None
     precision: float = 5e-6
     warnings: tuple[str, ...] = ()
+    groups: Mapping[str, "Temperature"] = dataclasses.field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         arrays.check_temperature(self.value)
@@ -51,13 +55,16 @@ class Temperature:
     def __float__(self) -> float:
         return self.value
 
-    def __call__(self, logits: Any, *, class_axis: int | None = None) -> Any:
+    def __call__(self, logits: Any, *, groups: Any = None, class_axis: int | None = None) -> Any:
         """Probabilities, softmax(logits / T), in the shape and memory order of the logits.
 
         float64 gives float64, everything else float32; torch tensors give tensors on their device;
         binary logits (n,) or (n, 1) give (n, 2). A row's largest logit keeps its largest
-        probability, and float32 logits keep their order.
+        probability, and float32 logits keep their order. With `groups`, one name per row, each row
+        gets its group's temperature, and that of all rows where its group was not fitted.
         """
+        if groups is not None:
+            return self._by_group(logits, groups, class_axis)
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(logits, torch.Tensor):
             return self._tensor(torch, logits, class_axis)
@@ -78,6 +85,20 @@ class Temperature:
             out[part] = self._block(block, out.dtype, start).reshape(out[part].shape)
             start += len(block)
         return shapes.class_back(out, class_axis)
+
+    def _by_group(self, logits: Any, groups: Any, class_axis: int | None) -> Any:
+        names = arrays.group_column(groups)
+        out = self(logits, class_axis=class_axis)
+        rows = shapes.class_last(logits, class_axis)
+        if len(names) != math.prod(rows.shape[:1] if rows.ndim == 1 else rows.shape[:-1]):
+            must = f"have one entry for each of the rows of {tuple(rows.shape)}"
+            raise InputError(f"groups must {must}, got {len(names)}")
+        there = names.reshape(shapes.class_last(out, class_axis).shape[:-1])
+        for name, temperature in self.groups.items():
+            chosen = there == name
+            if chosen.any():
+                shapes.class_last(out, class_axis)[chosen] = temperature(rows[chosen])
+        return out
 
     def _block(self, z: Any, dtype: Any, start: int) -> Any:
         out = np.empty((len(z), self.classes), dtype)
@@ -108,9 +129,16 @@ class Temperature:
 
     def as_dict(self) -> dict[str, Any]:
         """What is saved, as plain JSON values."""
-        fields = dataclasses.asdict(self)
         head = {"format": FORMAT, "tepid": importlib.metadata.version("tepid")}
-        return head | {"temperature": fields.pop("value")} | fields
+        fields = self._fields()
+        if self.groups:
+            fields["groups"] = {name: t._fields() for name, t in self.groups.items()}
+        return head | fields
+
+    def _fields(self) -> dict[str, Any]:
+        fields = dataclasses.asdict(dataclasses.replace(self, groups={}))
+        del fields["groups"]
+        return {"temperature": fields.pop("value")} | fields
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON; a crash leaves the old file whole."""
@@ -127,9 +155,17 @@ def load(path: str | os.PathLike[str]) -> Temperature:
     number = stored.get("format") if isinstance(stored, dict) else None
     if type(number) is not int or number != FORMAT:
         raise InputError(f"{path} must have calibration format {FORMAT}, got {number}")
+    groups = stored.get("groups", {})
+    if not isinstance(groups, dict) or not all(isinstance(g, dict) for g in groups.values()):
+        raise InputError(f"{path} must have groups that are temperatures by name, got {groups!r}")
+    parts = {name: _checked(part, f"{path}, group {name!r},") for name, part in groups.items()}
+    return dataclasses.replace(_checked(stored, str(path)), groups=parts)
+
+
+def _checked(stored: dict[str, Any], place: str) -> Temperature:
     for name, (check, must) in _SCHEMA.items():
         if name not in stored or not check(stored[name]):
-            raise InputError(f"{path} must have a {name} that {must}, got {stored.get(name)!r}")
+            raise InputError(f"{place} must have a {name} that {must}, got {stored.get(name)!r}")
     return Temperature(
         float(stored["temperature"]),
         stored["method"],

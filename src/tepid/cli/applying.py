@@ -14,6 +14,7 @@ def apply(
     calibration: Annotated[Path, typer.Argument(help="A file that `tepid fit -o` wrote.")],
     logits: options.Logits,
     out: Annotated[Path, typer.Option("-o", "--output", help="Probabilities: .npy, .npz or .csv.")],
+    groups: options.Groups = None,
     probabilities: options.Probabilities = False,
     class_axis: options.ClassAxis = None,
     as_json: options.Json = False,
@@ -25,7 +26,10 @@ def apply(
     output.refuse_overwriting(out, logits, calibration)
     temperature = tepid.load(calibration)
     output.doubts(temperature)
-    source = tepid.sources.open_source(logits, class_axis=class_axis, probabilities=probabilities)
+    source = tepid.sources.open_source(
+        logits, class_axis=class_axis, probabilities=probabilities, groups=groups
+    )
+    output.note_strangers(temperature, source)
     blocks = _calibrated(temperature, source)
     if class_axis is not None and source.lead is not None:
         blocks = iter([_shaped(list(blocks), source.lead, class_axis)])
@@ -41,7 +45,7 @@ def apply(
 def _calibrated(temperature: "tepid.Temperature", source: "tepid.sources.Source") -> Iterator[Any]:
     for block in source.blocks(tepid.shapes.rows_per_block(temperature.classes)):
         try:
-            yield temperature(block.logits)
+            yield temperature(block.logits, groups=block.groups)
         except tepid.errors.RowError as error:
             raise error.moved(block.start, block.name) from None
 

@@ -1,6 +1,7 @@
 """What `tepid fit` was told besides the logits, and the method that fits it."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, cast
 
 import tepid
@@ -23,6 +24,7 @@ class Evidence:
     budget: float
     deviations: float
     debias: bool
+    groups: str | None = None
 
     def check(self) -> None:
         """Refuse what does not go together; an option that does nothing is a mistake."""
@@ -55,8 +57,7 @@ class Evidence:
             known, error = self._known()
             return tepid.from_accuracy(source, known, standard_error=error, engine=engine)
         if self.few is not None:
-            where = output.labels_beside(self.few)
-            return tepid.from_few_labels(source, self.few, where, engine=engine)
+            return tepid.from_few_labels(source, self._few(self.few), None, engine=engine)
         return self._beside(source, engine)
 
     def _beside(
@@ -78,6 +79,14 @@ class Evidence:
         return tepid.from_logits(
             source, deviations=self.deviations, debias=self.debias, engine=engine
         )
+
+    def _few(self, path: str) -> "tepid.sources.Source":
+        if self.groups is not None and Path(self.groups).suffix:
+            raise tepid.InputError(
+                f"--groups must name a column of both files with --few, got {self.groups}"
+            )
+        where = output.labels_beside(path)
+        return tepid.sources.open_source(path, labels=where, groups=self.groups)
 
     def _known(self) -> tuple[float | tuple[float, float], float]:
         if self.accuracy is not None:

@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 import tepid
 from tepid.cli import options, output
@@ -33,6 +35,7 @@ def fit(
     budget: Annotated[
         float, typer.Option(help="With --guarded: how far the confidence may move.")
     ] = 0.03,
+    groups: options.Groups = None,
     out: options.Output = None,
     deviations: Annotated[
         float, typer.Option(help="Standard deviations in the threshold of UTS.")
@@ -63,6 +66,7 @@ def fit(
         budget,
         deviations,
         debias,
+        groups,
     )
     evidence.check()
     if out is not None:
@@ -74,6 +78,7 @@ def fit(
         sample_weight=sample_weight,
         class_axis=class_axis,
         probabilities=probabilities,
+        groups=groups,
     )
     if data.binary:
         output.note("One value for each row was read as the binary logit of class 1.")
@@ -112,8 +117,21 @@ def show(result: "tepid.Temperature", path: str | None) -> None:
         rows["T with ½ σ, 2 σ"] = "{:.4f}, {:.4f}".format(*result.sensitivity)
     screen = output.console()
     screen.print(output.two_columns(rows, "calibration"))
+    if result.groups:
+        screen.print(_by_group(result))
     verdict, reason = tepid.judged(result)
     screen.print(f"{verdict} this temperature: {reason}", markup=False)
     output.doubts(result)
     if path:
         screen.print(f"wrote {path}", markup=False)
+
+
+def _by_group(result: "tepid.Temperature") -> Table:
+    table = Table(box=None, padding=(0, 2), title="groups", title_justify="left")
+    table.add_column("group")
+    for name in ("temperature", "implied accuracy", "rows", "status"):
+        table.add_column(name, justify="right")
+    for name, t in result.groups.items():
+        accuracy = f"{100 * t.implied_accuracy:.2f} %"
+        table.add_row(Text(name), f"{t.value:.4f}", accuracy, str(t.samples), t.status)
+    return table

@@ -33,3 +33,9 @@ OlderSet = Annotated[
     str | None, typer.Option("--source", help="An older labelled set: `logits` and `labels`.")
 ]
 Few = Annotated[str | None, typer.Option(help="A few labelled rows: `logits` and `labels`.")]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        help="One temperature per group: a column or member of the logits' file, or a file."
+    ),
+]

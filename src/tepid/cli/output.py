@@ -81,6 +81,21 @@ def doubts(temperature: "tepid.Temperature") -> None:
         note(sentence)
 
 
+def note_strangers(temperature: "tepid.Temperature", source: "tepid.sources.Source") -> None:
+    """Say which rows get the temperature of all, and refuse groups that none was fitted for."""
+    if source.groups is None:
+        if temperature.groups:
+            note("The calibration has groups; without --groups every row gets the T of all rows.")
+        return
+    if not temperature.groups:
+        raise tepid.InputError(
+            "--groups must go with a calibration that has groups, got one without"
+        )
+    strangers = [name not in temperature.groups for name in source.groups]
+    if any(strangers):
+        note(f"{sum(strangers)} rows are of groups that were not fitted and get the T of all rows.")
+
+
 def refuse_overwriting(output: Path, *inputs: str | os.PathLike[str] | None) -> None:
     """An output that is also an input is refused before anything is read."""
     names = [os.fspath(given) for given in inputs if given is not None]

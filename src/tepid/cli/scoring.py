@@ -12,6 +12,7 @@ def score(
     logits: options.Logits,
     labels: options.Labels = None,
     calibration: options.Calibration = None,
+    groups: options.Groups = None,
     probabilities: options.Probabilities = False,
     class_axis: options.ClassAxis = None,
     threads: options.ThreadCount = None,
@@ -26,10 +27,12 @@ def score(
         labels=output.labels_beside(logits) if labels is None else labels,
         class_axis=class_axis,
         probabilities=probabilities,
+        groups=groups,
     )
     fitted = {} if calibration is None else {"after": tepid.load(calibration)}
     for temperature in fitted.values():
         output.doubts(temperature)
+        output.note_strangers(temperature, source)
     with output.working(threads) as engine:
         scored = {"before": engine.total(_reliability(None), source, "scoring before")}
         for name, temperature in fitted.items():
@@ -66,11 +69,15 @@ def _reliability(
     temperature: "tepid.Temperature | None",
 ) -> Callable[["tepid.sources.Block"], "tepid.Reliability"]:
     def of(block: tepid.sources.Block) -> tepid.Reliability:
-        value = 1.0
-        if temperature is not None:
-            temperature.check_classes(tepid.shapes.class_count(block.logits))
-            value = float(temperature)
-        return tepid.Reliability.of_logits(block.logits, block.labels, temperature=value)
+        if temperature is None:
+            return tepid.Reliability.of_logits(block.logits, block.labels)
+        temperature.check_classes(tepid.shapes.class_count(block.logits))
+        if block.groups is None:
+            return tepid.Reliability.of_logits(
+                block.logits, block.labels, temperature=temperature.value
+            )
+        p = temperature(block.logits, groups=block.groups)
+        return tepid.Reliability.of(p, block.labels)
 
     return of
 

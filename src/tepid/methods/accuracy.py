@@ -1,7 +1,7 @@
 """One number, the model's accuracy: the temperature at which the mean confidence equals it."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,10 @@ from tepid.curve import Curve
 from tepid.engines import Threads
 from tepid.errors import InputError
 from tepid.methods import verdict
-from tepid.methods.search import WIDEST, Answer, Question, search
+from tepid.methods.errors import around, matching_error
+from tepid.methods.groups import Fit, together
+from tepid.methods.passes import Asking, Key, each_answered, keys_of
+from tepid.methods.search import Answer, Question, search
 from tepid.optimum import Reading, confidence_precision, confidence_step, matching_confidence
 from tepid.sources import Source, open_source
 from tepid.temperature import Temperature
@@ -19,11 +22,12 @@ from tepid.temperature import Temperature
 
 def from_accuracy(
     logits: Any,
-    accuracy: float | tuple[float, float],
+    accuracy: float | tuple[float, float] | Mapping[str, float],
     *,
     standard_error: float = 0.0,
     sample_weight: Any = None,
     class_axis: int | None = None,
+    groups: Any = None,
     engine: Threads | None = None,
 ) -> Temperature:
     r"""The temperature at which the mean confidence on unlabelled logits equals a known accuracy.
@@ -35,7 +39,8 @@ def from_accuracy(
     The interval is that of the matching temperature, 95 %: from the spread of the confidences and
     the `standard_error` of the accuracy, which `counted` gives for so many correct out of so many.
     For a range `(low, high)` of accuracies it is the temperatures of its ends, and T is that of its
-    middle.
+    middle. With `groups`, one name per row, a mapping gives each group's accuracy; a single number
+    is taken for the accuracy of every group, which is another and stronger claim than that of all.
 
     >>> import numpy as np
     >>> logits = 4 * np.random.default_rng(0).normal(size=(5000, 10))
@@ -43,18 +48,29 @@ def from_accuracy(
     >>> float(t(logits).max(axis=1).mean())
     0.6
     """
-    low, high = _range(accuracy)
     if not 0 <= standard_error < 1:
         raise InputError(f"standard_error must be in [0, 1), got {standard_error}")
-    source = open_source(logits, sample_weight=sample_weight, class_axis=class_axis).unlabelled()
-    ends = tuple(partial(matching_confidence, accuracy=a) for a in (high, low) if low < high)
-    answer = match(source, engine or Threads(), (low + high) / 2, ends)
-    interval = None
-    if low < high:
+    source = open_source(
+        logits, sample_weight=sample_weight, class_axis=class_axis, groups=groups
+    ).unlabelled()
+    engine = engine or Threads()
+    known = _by_key(accuracy, source)
+
+    def fit(key: Key) -> Asking[Fit]:
+        low, high = known[key]
+        ends = tuple(partial(matching_confidence, accuracy=a) for a in (high, low) if low < high)
+        answer = yield from match((low + high) / 2, ends, repeatable=source.repeatable)
+        return _fitted(answer, standard_error)
+
+    return together(each_answered(fit, source, engine), source, engine)
+
+
+def _fitted(answer: Answer, standard_error: float) -> Fit:
+    error = matching_error(answer.point, standard_error)
+    interval = None if error is None else around(answer.temperature, error)
+    if answer.others:
         interval = (answer.others[0], answer.others[1])
-    elif answer.point is not None:
-        interval = _interval(answer.temperature, answer.point, standard_error)
-    return Temperature(
+    t = Temperature(
         answer.temperature,
         "accuracy",
         samples=round(answer.curve.rows),
@@ -65,14 +81,15 @@ def from_accuracy(
         precision=answer.precision,
         warnings=verdict.about_bounds(answer) + verdict.about_rows(answer.curve),
     )
+    return Fit(t, error)
 
 
 def match(
-    source: Source,
-    engine: Threads,
     accuracy: float,
     others: tuple[Callable[[Curve], Reading], ...] = (),
-) -> Answer:
+    *,
+    repeatable: bool = True,
+) -> Asking[Answer]:
     """The answer to which temperature gives this mean confidence."""
     question = Question(
         read=partial(matching_confidence, accuracy=accuracy),
@@ -80,7 +97,7 @@ def match(
         precision=confidence_precision,
         others=others,
     )
-    return search(source, engine, question)
+    return search(question, repeatable=repeatable)
 
 
 def counted(correct: int, of: int) -> tuple[float, float]:
@@ -97,6 +114,22 @@ def counted(correct: int, of: int) -> tuple[float, float]:
     return correct / of, math.sqrt(share * (1 - share) / (of + 2))
 
 
+def _by_key(accuracy: Any, source: Source) -> dict[Key, tuple[float, float]]:
+    """The range of accuracies of all rows and of each group."""
+    keys = keys_of(source)
+    if not isinstance(accuracy, Mapping):
+        return dict.fromkeys(keys, _range(accuracy))
+    names = [key for key in keys if key is not None]
+    given = {str(name): value for name, value in accuracy.items()}
+    if not names or set(given) != set(names):
+        wrong = sorted(set(given).symmetric_difference(names))
+        raise InputError(f"accuracy must have one entry for each group, got a mismatch at {wrong}")
+    known: dict[Key, tuple[float, float]] = {name: _range(given[name]) for name in names}
+    counts = [float((source.groups == name).sum()) for name in names]
+    ends = np.average([known[name] for name in names], axis=0, weights=counts)
+    return known | {None: (float(ends[0]), float(ends[1]))}
+
+
 def _range(accuracy: Any) -> tuple[float, float]:
     try:
         ends = [float(end) for end in np.atleast_1d(accuracy)]
@@ -111,16 +144,3 @@ def _range(accuracy: Any) -> tuple[float, float]:
     if ends[0] > ends[-1]:
         raise InputError(f"accuracy must be a range from low to high, got {ends[0]} to {ends[-1]}")
     return ends[0], ends[-1]
-
-
-def _interval(temperature: float, point: Curve, known: float) -> tuple[float, float] | None:
-    mean = point.confidence[0] / point.weight
-    variance = max(point.confidence_square[0] / point.weight - mean**2, 0.0)
-    slope = point.lattice.nodes[0] * point.confidence_slope[0] / point.weight
-    if not slope or point.rows < 2:
-        return None
-    sampling = variance * point.weight_square / point.weight**2
-    error = math.sqrt(sampling + known**2) / slope
-    if error > WIDEST:
-        return None
-    return temperature * math.exp(-1.96 * error), temperature * math.exp(1.96 * error)

@@ -9,6 +9,7 @@ from tepid.methods.few import from_few_labels
 from tepid.methods.guard import guarded
 from tepid.methods.logits import from_logits
 from tepid.methods.models import from_models
+from tepid.methods.passes import answered
 from tepid.methods.search import mean_confidence
 from tepid.methods.shift import from_source
 from tepid.sources import open_source
@@ -108,7 +109,7 @@ def advise(
         answers["few-labels"] = from_few_labels(rows, *few, engine=engine)
     use = next(name for name in _ORDER if name in answers)
     verdict, because = judged(answers[use])
-    confidence = mean_confidence(rows, engine, 1.0)
+    confidence = answered(mean_confidence(1.0), rows, engine)
     return Advice(use, verdict, because, _wanted(answers, use), confidence, answers)
 
 

@@ -1,5 +1,6 @@
 """A few labels: temperature scaling held near the label-free temperature by a prior."""
 
+import dataclasses
 import math
 from functools import partial
 from typing import Any
@@ -8,7 +9,10 @@ from tepid.curve import Curve
 from tepid.engines import Threads
 from tepid.errors import InputError
 from tepid.methods import verdict
-from tepid.methods.logits import unsupervised
+from tepid.methods.errors import around
+from tepid.methods.groups import Fit, together
+from tepid.methods.logits import check_repeatable, unsupervised
+from tepid.methods.passes import Asking, each_answered, keys_of
 from tepid.methods.search import Answer, Question, search
 from tepid.optimum import Prior, least_loss, least_with_prior, prior_step
 from tepid.sources import open_source
@@ -24,6 +28,8 @@ def from_few_labels(
     labels: Any,
     *,
     class_axis: int | None = None,
+    groups: Any = None,
+    labelled_groups: Any = None,
     engine: Threads | None = None,
 ) -> Temperature:
     r"""The temperature from many unlabelled rows and a few labelled ones, ten to five hundred.
@@ -31,7 +37,9 @@ def from_few_labels(
     Minimises the labels' negative log likelihood plus $(\log T - \log T_{UTS})^2 / 2\sigma^2$ with
     $\sigma = .4$, where $T_{UTS}$ is the label-free temperature of all unlabelled rows: plain
     temperature scaling on so few is dangerous, since rows that are all right send T to zero. The
-    interval is 95 % of the posterior. `samples` counts the labelled rows.
+    interval is 95 % of the posterior. `samples` counts the labelled rows. With `groups` and
+    `labelled_groups`, one name per row of each, every group gets a temperature of its own; one
+    without labels gets that of all.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -42,11 +50,31 @@ def from_few_labels(
     True
     """
     engine = engine or Threads()
-    unlabelled = open_source(logits, class_axis=class_axis).unlabelled()
-    few = open_source(labelled_logits, labels=labels, class_axis=class_axis)
+    unlabelled = open_source(logits, class_axis=class_axis, groups=groups).unlabelled()
+    few = open_source(labelled_logits, labels=labels, class_axis=class_axis, groups=labelled_groups)
     if few.labels is None:
         raise InputError("labels must be given, got none")
-    free, _ = unsupervised(unlabelled, engine, 1.0)
+    if (unlabelled.groups is None) != (few.groups is None):
+        raise InputError("groups and labelled_groups must go together, got one")
+    check_repeatable(unlabelled)
+    free = each_answered(lambda _: unsupervised(), unlabelled, engine)
+    strangers = set(keys_of(few)) - set(free)
+    if strangers:
+        raise InputError(f"labelled_groups must be among groups, got {sorted(map(str, strangers))}")
+    again = few.repeatable
+    fits = each_answered(lambda key: _fit(free[key][0], repeatable=again), few, engine)
+    without = {key: _unlabelled(fits[None], answer) for key, (answer, _) in free.items()}
+    return together(without | fits, unlabelled, engine)
+
+
+def _unlabelled(pooled: Fit, free: Answer) -> Fit:
+    """A group none of whose rows is labelled: nothing of its own."""
+    rows = round(free.curve.rows)
+    t = dataclasses.replace(pooled.temperature, status="not-identified", samples=rows, warnings=())
+    return Fit(t, None)
+
+
+def _fit(free: Answer, *, repeatable: bool) -> Asking[Fit]:
     prior = Prior(math.log(free.temperature), SPREAD) if free.status == "ok" else Prior(0.0, ALONE)
     question = Question(
         read=partial(least_with_prior, prior=prior),
@@ -54,23 +82,25 @@ def from_few_labels(
         others=(least_loss,),
         labelled=True,
     )
-    answer = search(few, engine, question)
+    answer = yield from search(question, repeatable=repeatable)
     if answer.curve.classes != free.curve.classes:
         raise InputError(
             f"labelled_logits must have the {free.curve.classes} classes of logits, "
             f"got {answer.curve.classes}"
         )
-    return Temperature(
+    error = _error(answer.point, prior)
+    t = Temperature(
         answer.temperature,
         "few-labels",
         samples=round(answer.curve.rows),
         classes=answer.curve.classes,
         implied_accuracy=answer.confidence,
         status=answer.status,
-        interval=_interval(answer, prior),
+        interval=None if error is None else around(answer.temperature, error),
         precision=answer.precision,
         warnings=_doubts(answer, free),
     )
+    return Fit(t, error)
 
 
 def labels_to_halve(temperature: Temperature) -> int:
@@ -87,16 +117,13 @@ def labels_to_halve(temperature: Temperature) -> int:
     return max(0, math.ceil((4 * known - prior) / each - temperature.samples))
 
 
-def _interval(answer: Answer, prior: Prior) -> tuple[float, float] | None:
-    point: Curve | None = answer.point
+def _error(point: Curve | None, prior: Prior) -> float | None:
+    """The posterior's standard deviation of log T."""
     if point is None:
         return None
     beta = point.lattice.nodes[0]
     bend = beta**2 * point.curvature[0, 0] + beta * point.slope[0, 0] + 1 / prior.spread**2
-    if bend <= 0:
-        return None
-    error = 1.96 / math.sqrt(bend)
-    return answer.temperature * math.exp(-error), answer.temperature * math.exp(error)
+    return None if bend <= 0 else float(1 / math.sqrt(bend))
 
 
 def _doubts(answer: Answer, free: Answer) -> tuple[str, ...]:

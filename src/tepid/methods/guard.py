@@ -6,7 +6,10 @@ from tepid.engines import Threads
 from tepid.errors import InputError
 from tepid.methods import verdict
 from tepid.methods.accuracy import match
-from tepid.methods.logits import unsupervised
+from tepid.methods.errors import matching_error
+from tepid.methods.groups import Fit, together
+from tepid.methods.logits import check_repeatable, thresholds_error, unsupervised
+from tepid.methods.passes import Asking, each_answered
 from tepid.sources import open_source
 from tepid.temperature import Temperature
 
@@ -17,6 +20,7 @@ def guarded(
     budget: float = 0.03,
     sample_weight: Any = None,
     class_axis: int | None = None,
+    groups: Any = None,
     engine: Threads | None = None,
 ) -> Temperature:
     r"""A temperature from unlabelled logits that abstains, with T = 1, unless it can help.
@@ -28,7 +32,8 @@ def guarded(
 
     The confidence moves by at most `budget`, so that the calibration error over any fixed grouping
     of the fitted rows grows by at most that much, whatever the truth. Equal-width ECE groups the
-    rows anew when T changes; there the bound is not exact.
+    rows anew when T changes; there the bound is not exact. With `groups`, one name per row, each
+    group is guarded by itself; the budget then holds for what its rows alone would give.
 
     >>> import numpy as np
     >>> logits = 4 * np.random.default_rng(0).normal(size=(5000, 10))
@@ -38,12 +43,20 @@ def guarded(
     if not 0 < budget <= 1:
         raise InputError(f"budget must be in (0, 1], got {budget}")
     engine = engine or Threads()
-    source = open_source(logits, sample_weight=sample_weight, class_axis=class_axis).unlabelled()
-    answer, tails = unsupervised(source, engine, 1.0)
+    source = open_source(
+        logits, sample_weight=sample_weight, class_axis=class_axis, groups=groups
+    ).unlabelled()
+    check_repeatable(source)
+    fits = each_answered(lambda _: _fit(budget), source, engine)
+    return together(fits, source, engine)
+
+
+def _fit(budget: float) -> Asking[Fit]:
+    answer, tails = yield from unsupervised()
     confidence = float(tails.confidence.sum() / tails.weight)
     rows, classes = round(answer.curve.rows), answer.curve.classes
     if answer.status != "ok" or not verdict.CONFIDENT <= confidence < 1:
-        return Temperature(
+        t = Temperature(
             1.0,
             "guarded",
             samples=rows,
@@ -52,10 +65,11 @@ def guarded(
             status="abstained",
             warnings=(verdict.why_abstained(answer, confidence),),
         )
+        return Fit(t, None)
     odds = confidence / (1 - confidence) / answer.temperature**2
     wanted = min(max(odds / (1 + odds), confidence - budget), confidence + budget)
-    matched = match(source, engine, min(wanted, (1 + confidence) / 2))
-    return Temperature(
+    matched = yield from match(min(wanted, (1 + confidence) / 2))
+    t = Temperature(
         matched.temperature,
         "guarded",
         samples=rows,
@@ -65,3 +79,6 @@ def guarded(
         precision=matched.precision,
         warnings=verdict.about_bounds(matched) + verdict.about_rows(matched.curve),
     )
+    # logit(a) moves by twice what log T of UTS does, and a by a (1 - a) of that.
+    known = 2 * wanted * (1 - wanted) * (thresholds_error(answer) or 0.0)
+    return Fit(t, matching_error(matched.point, known))

@@ -1,8 +1,9 @@
 """Other models on the same rows: what they agree on stands in for the labels."""
 
+import dataclasses
+import math
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,9 +13,12 @@ from tepid.engines import Threads
 from tepid.errors import InputError, RowError
 from tepid.methods import verdict
 from tepid.methods.accuracy import match
+from tepid.methods.errors import loss_error, matching_error
+from tepid.methods.groups import Fit, together
+from tepid.methods.passes import Asking, Key, Pass, each_answered
 from tepid.methods.search import Answer, Question, search
 from tepid.optimum import least_loss, loss_step
-from tepid.sources import Block, Source, open_array, open_source
+from tepid.sources import Block, Source, open_source
 from tepid.tails import Tails
 from tepid.temperature import Temperature
 
@@ -26,16 +30,27 @@ MANY_CLASSES = 100
 
 @dataclass(frozen=True)
 class Agreement:
-    """Sums over rows: how sure each model is, and how often each peer, or most, agree with it."""
+    """Sums over rows: how sure each model is, and how often each peer agrees with it."""
 
-    PARAMETERS = ()
+    PARAMETERS: ClassVar = ("classes",)
 
+    classes: int
     rows: float
     confidence: Float64  # of the model and of each peer
     agreed: Float64  # with each peer
-    majority: float  # with most of the peers
 
     def __add__(self, other: "Agreement") -> "Agreement":
+        return summary.added(self, other)
+
+
+@dataclass(frozen=True)
+class _Majority:
+    PARAMETERS: ClassVar = ()
+
+    rows: float
+    agreed: float
+
+    def __add__(self, other: "_Majority") -> "_Majority":
         return summary.added(self, other)
 
 
@@ -43,6 +58,7 @@ def from_models(
     logits: Any,
     *others: Any,
     ids: Any = None,
+    groups: Any = None,
     engine: Threads | None = None,
 ) -> Temperature:
     """The temperature from the unlabelled logits of this model and of others on the same rows.
@@ -56,9 +72,11 @@ def from_models(
     they differ.
 
     Args:
-        logits: The model's logits, an array or a path.
-        others: Each peer's logits for the same rows in the same order.
+        logits: The model's logits: an array, a path, or a function that yields blocks afresh.
+        others: Each peer's logits for the same rows in the same order, as the same kinds of thing.
         ids: Optionally one column of row ids per model, this one first, which must be equal.
+        groups: One name per row, for a temperature of each group. Peers are kept or left out by
+            what they do on all rows.
         engine: How many threads, and whom to tell of progress.
 
     >>> import numpy as np
@@ -71,17 +89,26 @@ def from_models(
     if not others:
         raise InputError("others must be the logits of at least one more model, got none")
     engine = engine or Threads()
-    source = open_source(logits).unlabelled()
-    peers = [_peer(i, other, source) for i, other in enumerate(others, 1)]
-    _check_ids(ids, len(peers) + 1)
-    counted = engine.total(partial(_agreement, peers=peers), source, "comparing models")
-    kept, said = _gated(counted, len(peers))
+    source = _beside(open_source(logits, groups=groups).unlabelled(), others)
+    _check_ids(ids, len(others) + 1)
+    counted = engine.total(_agreement, source, "comparing models")
+    kept, said = _gated(counted, len(others))
     if not kept:
         raise InputError(
             f"others must hold a model about as good as this one, got: {' '.join(said)}"
         )
-    answer = _answer(source, engine, [peers[i] for i in kept], counted)
-    return Temperature(
+    source = dataclasses.replace(source, peers=tuple(source.peers[i] for i in kept))
+    voting = len(kept) == 1 or counted.classes >= MANY_CLASSES
+
+    def fit(_: Key) -> Asking[Fit]:
+        answer, error = yield from (_voted() if voting else _matched())
+        return _fitted(answer, error, said)
+
+    return together(each_answered(fit, source, engine), source, engine)
+
+
+def _fitted(answer: Answer, error: float | None, said: list[str]) -> Fit:
+    t = Temperature(
         answer.temperature,
         "models",
         samples=round(answer.curve.rows),
@@ -91,18 +118,24 @@ def from_models(
         precision=answer.precision,
         warnings=verdict.about_bounds(answer) + verdict.about_rows(answer.curve) + tuple(said),
     )
+    return Fit(t, error)
 
 
-def _peer(number: int, other: Any, source: Source) -> Array:
-    peer = shapes.matrix(arrays.as_array(open_array(other)))
-    if source.rows is None or source.classes is None:
-        raise InputError("logits must be an array or a file to be compared, got a stream")
-    if peer.shape != (source.rows, source.classes):
-        raise InputError(
-            f"other {number} must have the shape of logits, {(source.rows, source.classes)}, "
-            f"got {peer.shape}"
-        )
-    return np.asarray(peer)
+def _beside(source: Source, others: tuple[Any, ...]) -> Source:
+    """The source with its peers, whose rows and classes must be as many as its own."""
+    peers = [
+        dataclasses.replace(open_source(other).unlabelled(), name=f"other {number}")
+        for number, other in enumerate(others, 1)
+    ]
+    shape = (source.rows, source.classes)
+    for peer in peers:
+        there = (peer.rows, peer.classes)
+        if None not in (*shape, *there) and there != shape:
+            raise InputError(f"{peer.name} must have the shape of logits, {shape}, got {there}")
+    for each in (source, *peers):
+        if not each.repeatable:
+            raise InputError(f"{each.name} must be readable more than once, got an iterator")
+    return dataclasses.replace(source, peers=tuple(peers))
 
 
 def _check_ids(ids: Any, models: int) -> None:
@@ -122,45 +155,57 @@ def _check_ids(ids: Any, models: int) -> None:
             )
 
 
-def _votes(block: Block, peer: Array) -> Int64:
-    rows = peer[block.start : block.start + len(block.logits)]
-    return np.asarray(rows.argmax(axis=1), np.int64)
+def _votes(block: Block) -> list[Int64]:
+    return [np.asarray(peer.argmax(axis=1), np.int64) for peer in block.peers]
 
 
-def _sureness(logits: Any) -> Float64:
-    z = np.asarray(arrays.block(arrays.as_array(logits)), np.float64)
+def _sureness(logits: Array) -> Float64:
+    z = np.asarray(arrays.block(logits), np.float64)
     return np.asarray(1.0 / np.exp(z - z.max(axis=1, keepdims=True)).sum(axis=1))
 
 
-def _confidence(block: Block, number: int, peer: Array) -> float:
-    rows = peer[block.start : block.start + len(block.logits)]
+def _confidence(number: int, peer: Array) -> float:
     try:
-        return float(Tails.of(rows).confidence.sum())
+        return float(Tails.of(peer).confidence.sum())
     except RowError as error:  # the engine adds where the block starts
         raise error.moved(0, f"other {number}") from None
 
 
-def _majority(block: Block, peers: list[Array]) -> Int64:
-    """What most peers predict; where they are even, the more confident ones."""
-    n = len(block.logits)
-    tally = np.zeros((n, peers[0].shape[1]))
-    for peer in peers:
-        sure = _sureness(peer[block.start : block.start + n])
-        tally[np.arange(n), _votes(block, peer)] += 1 + 1e-3 * sure
-    return np.asarray(tally.argmax(axis=1), np.int64)
+def _majority(block: Block) -> _Majority:
+    """How often the model agrees with most peers; where they are even, the more confident count."""
+    logits = shapes.matrix(arrays.as_array(block.logits))
+    tally = np.zeros(logits.shape)
+    for peer, votes in zip(block.peers, _votes(block), strict=True):
+        tally[np.arange(len(logits)), votes] += 1 + 1e-3 * _sureness(peer)
+    agreed = logits.argmax(axis=1) == tally.argmax(axis=1)
+    return _Majority(float(len(agreed)), float(agreed.sum()))
 
 
-def _agreement(block: Block, peers: list[Array]) -> Agreement:
+def _agreement(block: Block) -> Agreement:
     logits = shapes.matrix(arrays.as_array(block.logits))
     mine = logits.argmax(axis=1)
     own = Tails.of(logits).confidence.sum()
-    sure = [_confidence(block, i, peer) for i, peer in enumerate(peers, 1)]
+    sure = [_confidence(number, peer) for number, peer in enumerate(block.peers, 1)]
     return Agreement(
+        logits.shape[1],
         float(len(mine)),
         np.array([own, *sure]),
-        np.array([(mine == _votes(block, peer)).sum() for peer in peers], np.float64),
-        float((mine == _majority(block, peers)).sum()),
+        np.array([(mine == votes).sum() for votes in _votes(block)], np.float64),
     )
+
+
+def _voted() -> Asking[tuple[Answer, float | None]]:
+    """Temperature scaling on the peers' predictions, each of which counts in equal parts."""
+    answer = yield from search(Question(read=least_loss, step=loss_step, votes=_votes))
+    return answer, loss_error(answer.point)
+
+
+def _matched() -> Asking[tuple[Answer, float | None]]:
+    """The temperature at which the mean confidence equals the agreement with most peers."""
+    counted: _Majority = yield Pass(_majority, "comparing models")
+    agreed = counted.agreed / counted.rows
+    answer = yield from match(agreed)
+    return answer, matching_error(answer.point, math.sqrt(agreed * (1 - agreed) / counted.rows))
 
 
 def _gated(counted: Agreement, peers: int) -> tuple[list[int], list[str]]:
@@ -179,16 +224,3 @@ def _gated(counted: Agreement, peers: int) -> tuple[list[int], list[str]]:
             most = f"{1 - differ / 2:.4f}"
             said.append(f"This model and model {i + 1} have a mean accuracy of at most {most}.")
     return kept, said
-
-
-def _answer(source: Source, engine: Threads, peers: list[Array], counted: Agreement) -> Answer:
-    if len(peers) == 1 or peers[0].shape[1] >= MANY_CLASSES:
-        question = Question(
-            read=least_loss,
-            step=loss_step,
-            votes=lambda block: [_votes(block, peer) for peer in peers],
-        )
-        return search(source, engine, question)
-    if len(peers) < len(counted.agreed):
-        counted = engine.total(partial(_agreement, peers=peers), source, "comparing models")
-    return match(source, engine, counted.majority / counted.rows)

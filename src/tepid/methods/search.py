@@ -1,5 +1,6 @@
 """The search that all methods share: a window of the curve, moved if it must, then exactly."""
 
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,11 +10,11 @@ import numpy as np
 
 from tepid.arrays import Float64, Int64
 from tepid.curve import Curve
-from tepid.engines import Threads
 from tepid.errors import InputError
 from tepid.lattice import Lattice
+from tepid.methods.passes import Asking, Pass
 from tepid.optimum import EXACT, INTERPOLATION, Reading, confidence_at, loss_precision
-from tepid.sources import Block, Source
+from tepid.sources import Block
 from tepid.temperature import Status
 
 # The octaves of 1/T that are summed where the data cannot be read again.
@@ -22,10 +23,8 @@ _ONLY = (-5, 5)
 _STRIDE, _FARTHEST = 12, 112
 # How far from the scale of the logits, in octaves, the edge lies that stands for no temperature.
 _REACH = 8
-# A standard error of log T above this says nothing of T.
-WIDEST = 100.0
 # A step this small leaves an error well below EXACT.
-_LAST_STEP = 2e-3
+LAST_STEP = 2e-3
 
 
 @dataclass(frozen=True)
@@ -71,46 +70,66 @@ class Answer:
         return self.readings[0]
 
 
-def search(source: Source, engine: Threads, question: Question) -> Answer:
+def search(question: Question, *, repeatable: bool = True) -> Asking[Answer]:
     """Answer a question in two or three passes, or in one if the data cannot be read again."""
-    curve, readings = _located(source, engine, question)
-    found, *others = (_bounded(r, curve, repeatable=source.repeatable) for r in readings)
-    status = _status(readings[0])
-    rest = (tuple(others), tuple(readings))
-    if not source.repeatable:
-        confidence, precision = confidence_at(curve, found), INTERPOLATION[len(curve.starts)]
-        return Answer(found, status, confidence, precision, curve, None, *rest)
-    if status != "ok":
-        confidence = mean_confidence(source, engine, found)
-        return Answer(found, status, confidence, EXACT, curve, None, *rest)
-    temperature, point = _finished(source, engine, question, found, curve)
+    if not repeatable:
+        question = dataclasses.replace(question, first=_ONLY)
+    curve, readings = yield from located(question, moving=repeatable)
+    if not repeatable:
+        return read_off(question, curve, readings)
+    found, *others = (_bounded(r, curve) for r in readings)
+    if readings[0].where != "inside":
+        confidence = yield from mean_confidence(found)
+        status = status_of(readings[0])
+        return Answer(found, status, confidence, EXACT, curve, None, tuple(others), tuple(readings))
+    temperature, point = yield from finished(question, found, curve)
+    return exactly(question, temperature, curve, point, readings, tuple(others))
+
+
+def read_off(question: Question, curve: Curve, readings: list[Reading]) -> Answer:
+    """The answer as far as a curve tells it, without another pass."""
+    found, *others = (reading.temperature for reading in readings)
+    confidence, precision = confidence_at(curve, found), INTERPOLATION[question.per_octave]
+    status = status_of(readings[0])
+    return Answer(found, status, confidence, precision, curve, None, tuple(others), tuple(readings))
+
+
+def exactly(
+    question: Question,
+    temperature: float,
+    curve: Curve,
+    point: Curve,
+    readings: list[Reading],
+    others: tuple[float, ...] = (),
+) -> Answer:
+    """The answer at a temperature that the exact sums at a point near by led to."""
     move = 1.0 / temperature - point.lattice.nodes[0]
     confidence = float(point.confidence[0] + move * point.confidence_slope[0]) / point.weight
     precision = question.precision(point)
-    return Answer(temperature, "ok", confidence, precision, curve, point, *rest)
+    return Answer(temperature, "ok", confidence, precision, curve, point, others, tuple(readings))
 
 
-def mean_confidence(source: Source, engine: Threads, temperature: float) -> float:
+def mean_confidence(temperature: float) -> Asking[float]:
     """The mean confidence at a temperature, by one exact pass."""
     lattice = Lattice.point(temperature)
 
     def of(block: Block) -> Curve:
         return Curve.of(block.logits, lattice=lattice, sample_weight=block.weight, bins=0)
 
-    point = engine.total(of, source, "judging")
+    point = yield Pass(of, "judging")
     return float(point.confidence[0] / point.weight)
 
 
-def _located(source: Source, engine: Threads, question: Question) -> tuple[Curve, list[Reading]]:
+def located(question: Question, *, moving: bool = True) -> Asking[tuple[Curve, list[Reading]]]:
     """The curve on which the answer lies, and all readings; the window moves while any is outside.
 
     A reading is outside only if there is a temperature to be found, so the window need not know
     the scale of the logits, which a few odd rows can hide.
     """
-    low, high = question.first if source.repeatable else _ONLY
-    curve = _summed(source, engine, question, (low, high), "summing")
-    readings = _readings(question, curve)
-    while source.repeatable:
+    low, high = question.first
+    curve = yield from _summed(question, (low, high), "summing")
+    readings = readings_of(question, curve)
+    while moving:
         outside = [i for i, reading in enumerate(readings) if reading.where in ("below", "above")]
         if not outside or max(-low, high) > _FARTHEST:
             break
@@ -118,29 +137,31 @@ def _located(source: Source, engine: Threads, question: Question) -> tuple[Curve
             window = (high - 1, high + _STRIDE)
         else:
             window = (low - _STRIDE, low + 1)
-        moved = _summed(source, engine, question, window, "moving")
-        for i, reading in enumerate(_readings(question, moved)):
+        moved = yield from _summed(question, window, "moving")
+        for i, reading in enumerate(readings_of(question, moved)):
             readings[i] = reading if i in outside else readings[i]
         curve = moved if 0 in outside else curve
         low, high = min(low, window[0]), max(high, window[1])
     return curve, readings
 
 
-def _summed(
-    source: Source, engine: Threads, question: Question, window: tuple[int, int], stage: str
-) -> Curve:
+def _summed(question: Question, window: tuple[int, int], stage: str) -> Asking[Curve]:
     lattice = Lattice.window(*window, per_octave=question.per_octave)
-    curve = engine.total(_curve(question, lattice, exact=False), source, stage)
+    curve: Curve = yield Pass(curve_of(question, lattice), stage)
     if not curve.weight:
         raise InputError("sample_weight must not be zero for every row, got only zeros")
     return curve
 
 
-def _readings(question: Question, curve: Curve) -> list[Reading]:
+def readings_of(question: Question, curve: Curve) -> list[Reading]:
+    """The answer and the others, as far as a curve tells them."""
     return [read(curve) for read in (question.read, *question.others)]
 
 
-def _curve(question: Question, lattice: Lattice, *, exact: bool) -> Callable[[Block], Curve]:
+def curve_of(
+    question: Question, lattice: Lattice, *, exact: bool = False
+) -> Callable[[Block], Curve]:
+    """The curve of a block that a question is about."""
     thresholds = question.exact_thresholds if exact else question.thresholds
 
     def labelled(block: Block, labels: Any) -> Curve:
@@ -169,29 +190,34 @@ def _octaves(curve: Curve) -> tuple[int, int]:
     return min(-5, math.floor(scale) - _REACH), max(5, math.ceil(scale) + _REACH)
 
 
-def _bounded(reading: Reading, curve: Curve, *, repeatable: bool) -> float:
+def _bounded(reading: Reading, curve: Curve) -> float:
     low, high = _octaves(curve)
-    if repeatable and reading.where == "beyond-zero":
+    if reading.where == "beyond-zero":
         return 2.0**-high
-    if repeatable and reading.where == "beyond-infinity":
+    if reading.where == "beyond-infinity":
         return 2.0**-low
     return reading.temperature
 
 
-def _status(reading: Reading) -> Status:
+def status_of(reading: Reading) -> Status:
+    """Whether a reading is a temperature."""
     if reading.where == "inside":
         return "ok"
     return "not-identified" if reading.where in ("nowhere", "no-pairs") else "at-bound"
 
 
-def _finished(
-    source: Source, engine: Threads, question: Question, temperature: float, curve: Curve
-) -> tuple[float, Curve]:
+def finished(question: Question, temperature: float, curve: Curve) -> Asking[tuple[float, Curve]]:
+    """The exact temperature, from one near by, and the sums that it was found from."""
     for _ in range(8):
         lattice = Lattice.point(temperature)
-        point = engine.total(_curve(question, lattice, exact=True), source, "finishing")
-        step = float(np.clip(question.step(point, curve), -0.3, 0.3))
-        temperature = math.exp(step) / lattice.nodes[0]
-        if abs(step) < _LAST_STEP:
+        point: Curve = yield Pass(curve_of(question, lattice, exact=True), "finishing")
+        temperature, step = stepped(question, point, curve)
+        if abs(step) < LAST_STEP:
             break
-    return float(temperature), point
+    return temperature, point
+
+
+def stepped(question: Question, point: Curve, curve: Curve) -> tuple[float, float]:
+    """The temperature one step on from the exact sums at a point, and the step in its logarithm."""
+    step = float(np.clip(question.step(point, curve), -0.3, 0.3))
+    return math.exp(step) / float(point.lattice.nodes[0]), step

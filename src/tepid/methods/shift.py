@@ -4,81 +4,63 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from tepid import arrays, shapes, summary
+from tepid import arrays
 from tepid.arrays import Float64
+from tepid.curve import Curve
 from tepid.engines import Threads
 from tepid.errors import InputError
-from tepid.kernels import scores
+from tepid.lattice import Lattice
 from tepid.methods import verdict
-from tepid.methods.accuracy import match
-from tepid.methods.search import Answer, Question, mean_confidence, search
-from tepid.optimum import least_loss, loss_step
+from tepid.methods.entropies import Entropies
+from tepid.methods.errors import loss_error, matching_error, nearest
+from tepid.methods.frequencies import Sample, grown
+from tepid.methods.groups import Fit, together
+from tepid.methods.labels import QUESTION
+from tepid.methods.passes import (
+    Asking,
+    Key,
+    Pass,
+    Result,
+    Summing,
+    answered,
+    both,
+    each_answered,
+    through,
+)
+from tepid.methods.search import (
+    LAST_STEP,
+    Answer,
+    curve_of,
+    exactly,
+    finished,
+    located,
+    read_off,
+    search,
+    stepped,
+)
+from tepid.optimum import INTERPOLATION, confidence_at, matching_confidence
 from tepid.sources import Block, Source, open_source
 from tepid.temperature import Temperature
 
 Shift = Literal["any", "label", "none"]
 # Below this accuracy on the source the estimate of the target's is worse than none.
 WEAK = 0.75
-_BINS, _LEAST = 4096, 1e-9
-_ROUNDS, _SETTLED = 200, 1e-7
+# The target is summed from T / 8 to 8 T around the source's T, at so many nodes per octave.
+_REACH, _PER_OCTAVE = 3, 4
+# A class that has become so rare has gone.
+_GONE = 1e-12
 
 
 @dataclass(frozen=True)
-class Entropies:
-    """A histogram of the entropies of softmax(z / T), on a fixed logarithmic grid.
+class _Target:
+    """What the one reading of the target gave: its curve, and what the kind of shift asks for."""
 
-    A quantile read off it, and a share up to that, are wrong by at most the share of rows in one
-    bin, whose ends lie half a percent apart.
-    """
-
-    PARAMETERS: ClassVar = ("classes",)
-
-    classes: int
-    rows: float
-    correct: float
-    counts: Float64
-
-    @classmethod
-    def of(cls, block: Block, temperature: float) -> "Entropies":
-        """The summary of one block, with its labels if it has any."""
-        p = probabilities(block.logits, temperature)
-        k = p.shape[1]
-        entropy = -(p * np.log(np.maximum(p, 1e-300))).sum(axis=1)
-        place = np.log(np.maximum(entropy, _LEAST) / _LEAST) / math.log(math.log(k) / _LEAST)
-        where = np.minimum((place * _BINS).astype(np.int64), _BINS - 1)
-        right = 0.0
-        if block.labels is not None:
-            labels = arrays.label_column(block.labels, len(p), k)
-            right = float((p.argmax(axis=1) == labels).sum())
-        counts = np.bincount(where, minlength=_BINS).astype(np.float64)
-        return cls(k, float(len(p)), right, counts)
-
-    def __add__(self, other: "Entropies") -> "Entropies":
-        return summary.added(self, other)
-
-    def quantile(self, share: float) -> float:
-        """The place on the grid, in bins, below which this share of the rows lies."""
-        below = np.concatenate([[0.0], np.cumsum(self.counts)]) / self.rows
-        return float(np.interp(share, below, np.arange(_BINS + 1)))
-
-    def share_below(self, place: float) -> float:
-        """The share of the rows below a place on the grid."""
-        below = np.concatenate([[0.0], np.cumsum(self.counts)]) / self.rows
-        return float(np.interp(place, np.arange(_BINS + 1), below))
-
-
-def probabilities(logits: Any, temperature: float) -> Float64:
-    """The softmax of logits / T in float64, or a refusal that names the row."""
-    z = arrays.block(arrays.as_array(logits))
-    p = np.empty(z.shape)
-    bad = scores.softmax(z, 1.0 / temperature, p)
-    if bad >= 0:
-        raise arrays.unusable(arrays.as_array(logits), bad)
-    return p
+    curve: Curve
+    seen: Any
 
 
 def from_source(
@@ -87,6 +69,7 @@ def from_source(
     source_labels: Any = None,
     *,
     shift: Shift = "any",
+    groups: Any = None,
     engine: Threads | None = None,
 ) -> Temperature:
     r"""The temperature for unlabelled logits from an older labelled set of the same model.
@@ -98,6 +81,9 @@ def from_source(
     of rows less uncertain than the source's rows were when it was right); where the source's own
     accuracy is below .75, source scaling alone. Logits cannot say which shift there is; this mean
     was never far worse than source scaling, and better under a real shift.
+
+    The source is read twice and the target once, which may therefore be an iterator. With `groups`,
+    one name per row of the target, each group gets a temperature of its own.
 
     `implied_accuracy` is the mean confidence on the target. Only `"none"` and `"label"` leave a
     question to which an interval would be the answer, and theirs would not cover the shift: there
@@ -113,94 +99,151 @@ def from_source(
     if shift not in get_args(Shift):
         raise InputError(f"shift must be one of {', '.join(get_args(Shift))}, got {shift!r}")
     engine = engine or Threads()
-    now = open_source(logits).unlabelled()
+    now = open_source(logits, groups=groups).unlabelled()
     past = open_source(source_logits, labels=source_labels)
     if past.labels is None:
         raise InputError("source_labels must be given, got none")
-    answer = _scaled(past, engine)
-    _check_classes(answer.curve.classes, now)
-    said: tuple[str, ...] = ()
-    temperature = answer.temperature
-    if shift == "label" and answer.status == "ok":
-        answer = _scaled(_reweighted(past, now, engine, answer), engine)
-        temperature = answer.temperature
-    if shift == "any" and answer.status == "ok":
-        temperature, said = _between(past, now, engine, temperature)
-    return Temperature(
-        temperature,
-        f"source-{shift}",
-        samples=round(answer.curve.rows),
-        classes=answer.curve.classes,
-        implied_accuracy=mean_confidence(now, engine, temperature),
-        status=answer.status,
-        precision=answer.precision,
-        warnings=verdict.about_bounds(answer) + said,
-    )
+    if not past.repeatable:
+        raise InputError("source_logits must be readable more than once, got an iterator")
+    fit = {"any": _any, "label": _label, "none": _none}[shift]
+    return together(fit(past, now, engine), now, engine)
 
 
-def _scaled(past: Source, engine: Threads) -> Answer:
-    return search(past, engine, Question(read=least_loss, step=loss_step, labelled=True))
+def _none(past: Source, now: Source, engine: Threads) -> dict[Key, Fit]:
+    answer = answered(search(QUESTION), past, engine)
+    targets = _targets(answer, now, engine, lambda _: 0)
+    return {key: _fitted("none", answer, target) for key, target in targets.items()}
 
 
-def _between(
-    past: Source, now: Source, engine: Threads, temperature: float
-) -> tuple[float, tuple[str, ...]]:
-    """The geometric mean of the source's temperature and of the one that matches ATC's accuracy."""
-    of = partial(Entropies.of, temperature=temperature)
-    before, after = engine.total(of, past, "reading source"), engine.total(of, now, "reading")
+def _any(past: Source, now: Source, engine: Threads) -> dict[Key, Fit]:
+    answer, before = answered(_with_entropies(), past, engine)
+    of = partial(Entropies.of, temperature=_near(answer))
+    targets = _targets(answer, now, engine, of)
+    if before is None:
+        return {key: _fitted("any", answer, target) for key, target in targets.items()}
     right = before.correct / before.rows
     if right < WEAK:
         said = f"The model's accuracy on the source is {right:.3f}, too low to say more than it."
-        return temperature, (said,)
+        return {key: _fitted("any", answer, t, said) for key, t in targets.items()}
+    return {key: _between(answer, before, target) for key, target in targets.items()}
+
+
+def _with_entropies() -> Asking[tuple[Answer, Entropies | None]]:
+    """Source scaling in two readings, the second of which also takes the entropies near its T."""
+    curve, readings = yield from located(QUESTION)
+    if readings[0].where != "inside":
+        return read_off(QUESTION, curve, readings), None
+    near = readings[0].temperature
+    exact = curve_of(QUESTION, Lattice.point(near), exact=True)
+    found = yield Pass(both(exact, partial(Entropies.of, temperature=near)), "finishing")
+    temperature, step = stepped(QUESTION, found.first, curve)
+    point = found.first
+    if abs(step) >= LAST_STEP:
+        temperature, point = yield from finished(QUESTION, temperature, curve)
+    return exactly(QUESTION, temperature, curve, point, readings), found.second
+
+
+def _near(answer: Answer) -> float:
+    """The source's temperature as the first reading of it gave it."""
+    return answer.reading.temperature
+
+
+def _targets(answer: Answer, now: Source, engine: Threads, of: Any) -> dict[Key, _Target]:
+    """One reading of the target: of all rows, and of each group."""
+    octave = -math.log2(_near(answer))
+    window = (math.floor(octave) - _REACH, math.ceil(octave) + _REACH)
+    lattice = Lattice.window(*window, per_octave=_PER_OCTAVE)
+
+    def curve(block: Block) -> Curve:
+        return Curve.of(block.logits, lattice=lattice, bins=0)
+
+    def asking(_: Key) -> Asking[_Target]:
+        found = yield Pass(both(curve, of), "reading")
+        return _Target(found.first, found.second)
+
+    targets = each_answered(asking, now, engine)
+    there, known = targets[None].curve.classes, answer.curve.classes
+    if there != known:
+        raise InputError(f"source_logits must have the {there} classes of logits, got {known}")
+    return targets
+
+
+def _between(answer: Answer, before: Entropies, target: _Target) -> Fit:
+    """The geometric mean of the source's temperature and of the one that matches ATC's accuracy."""
+    right, after = before.correct / before.rows, target.seen
     accuracy = after.share_below(before.quantile(right))
     accuracy = min(max(accuracy, 1 / before.classes + 0.005), 0.9995)
-    matched = match(now, engine, accuracy)
+    matched = matching_confidence(target.curve, accuracy)
     said = f"The entropies suggest an accuracy of {accuracy:.3f}; on the source it was {right:.3f}."
-    return math.sqrt(temperature * matched.temperature), (said,)
+    if matched.where != "inside":
+        said += f" No T within a factor of {2**_REACH} of the source's gives it."
+    temperature = math.sqrt(answer.temperature * matched.temperature)
+    unsure = math.sqrt(accuracy * (1 - accuracy) / after.rows)
+    node = nearest(target.curve, matched.temperature)
+    error = matching_error(target.curve, unsure, node)
+    fit = _fitted("any", answer, target, said, temperature=temperature)
+    return Fit(fit.temperature, None if error is None else error / 2)
 
 
-def _reweighted(past: Source, now: Source, engine: Threads, answer: Answer) -> Source:
-    """The source with weights that give its classes their frequencies on the target."""
-    classes = answer.curve.classes
-    labels = arrays.label_column(past.labels, len(past.labels), classes)
-    old = np.bincount(labels, minlength=classes) / len(labels)
-    ratio = _expected(now, engine, answer.temperature, old)
-    return dataclasses.replace(past, weight=ratio[labels])
+def _label(past: Source, now: Source, engine: Threads) -> dict[Key, Fit]:
+    curve, readings = answered(located(QUESTION), past, engine)
+    first = read_off(QUESTION, curve, readings)
+    if first.status != "ok":
+        targets = _targets(first, now, engine, lambda _: 0)
+        return {key: _fitted("label", first, target) for key, target in targets.items()}
+    targets = _targets(first, now, engine, partial(Sample.of, temperature=first.temperature))
+    labels = arrays.label_column(past.labels, len(past.labels), curve.classes)
+    old = np.bincount(labels, minlength=curve.classes) / len(labels)
+    ratios = {key: grown(target.seen, old) for key, target in targets.items()}
+    octave = -math.log2(first.temperature)
+    window = (math.floor(octave) - 1, math.ceil(octave) + 1)
+    question = dataclasses.replace(QUESTION, first=window, per_octave=_PER_OCTAVE)
+
+    def reweighted(key: Key) -> Asking[Answer]:
+        curve, readings = yield from _weighing(located(question), ratios[key])
+        return read_off(question, curve, readings)
+
+    answers = each_answered(reweighted, past, engine, tuple(ratios))
+    return {key: _fitted("label", answers[key], t, *_sampled(t.seen)) for key, t in targets.items()}
 
 
-@dataclass(frozen=True)
-class _Frequencies:
-    PARAMETERS: ClassVar = ()
+def _weighing(asking: Asking[Result], ratio: Float64) -> Asking[Result]:
+    """The same method with each row weighed by how much more frequent its class has become."""
 
-    rows: float
-    total: Float64
+    def weighed(of: Summing) -> Summing:
+        def changed(block: Block) -> Any:
+            labels = arrays.label_column(block.labels, len(block.logits), len(ratio))
+            weight = np.where(ratio[labels] > _GONE, ratio[labels], 0.0)
+            return of(
+                block._replace(weight=weight * (1.0 if block.weight is None else block.weight))
+            )
 
-    def __add__(self, other: "_Frequencies") -> "_Frequencies":
-        return summary.added(self, other)
+        return changed
 
-
-def _expected(now: Source, engine: Threads, temperature: float, old: Float64) -> Float64:
-    """How much more frequent each class is on the target, by expectation maximisation."""
-    new = old.copy()
-    known = old > 0
-    for _ in range(_ROUNDS):
-        ratio = np.where(known, new / np.where(known, old, 1.0), 0.0)
-
-        def of(block: Block, ratio: Float64 = ratio) -> _Frequencies:
-            weighed = probabilities(block.logits, temperature) * ratio
-            share = weighed / np.maximum(weighed.sum(axis=1, keepdims=True), 1e-300)
-            return _Frequencies(float(len(share)), share.sum(axis=0))
-
-        total = engine.total(of, now, "weighing classes")
-        following = total.total / total.rows
-        moved = np.abs(following - new).max()
-        new = following
-        if moved < _SETTLED:
-            break
-    return np.where(known, new / np.where(known, old, 1.0), 0.0)
+    return through(asking, weighed)
 
 
-def _check_classes(classes: int, now: Source) -> None:
-    there = shapes.class_count(next(now.blocks(1)).logits) if now.classes is None else now.classes
-    if there != classes:
-        raise InputError(f"source_logits must have the {there} classes of logits, got {classes}")
+def _sampled(sample: Sample) -> tuple[str, ...]:
+    if sample.whole:
+        return ()
+    kept, unsure = len(sample.kept), 0.5 / math.sqrt(len(sample.kept))
+    said = f"The frequencies of the classes come from {kept} of the {sample.rows:.0f} rows"
+    return (f"{said}, which leaves each uncertain by up to {unsure:.4f}.",)
+
+
+def _fitted(
+    shift: Shift, answer: Answer, target: _Target, *said: str, temperature: float | None = None
+) -> Fit:
+    value = answer.temperature if temperature is None else temperature
+    curve = answer.curve if answer.point is None else answer.point
+    t = Temperature(
+        value,
+        f"source-{shift}",
+        samples=round(answer.curve.rows),
+        classes=answer.curve.classes,
+        implied_accuracy=min(max(confidence_at(target.curve, value), 0.0), 1.0),
+        status=answer.status,
+        precision=max(answer.precision, INTERPOLATION[_PER_OCTAVE]),
+        warnings=verdict.about_bounds(answer) + said,
+    )
+    return Fit(t, loss_error(curve, nearest(curve, answer.temperature)))

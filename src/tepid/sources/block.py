@@ -1,22 +1,49 @@
-"""A source: logits that can be read as blocks, with labels and weights beside them."""
+"""A source: logits that can be read as blocks, with what is known of each row beside them."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tepid import shapes
+from tepid.arrays import Array, Int64
 from tepid.errors import InputError, RowError
 
 
 class Block(NamedTuple):
-    """Rows `start`, `start + 1`, … of a source."""
+    """Rows `start`, `start + 1`, … of a source, or, where `numbers` is given, the rows it lists.
+
+    `peers` are the same rows as other models see them.
+    """
 
     logits: Any
     labels: Any
     weight: Any
     start: int
     name: str
+    groups: Any = None
+    peers: tuple[Any, ...] = ()
+    numbers: Int64 | None = None
+
+    def part(self, chosen: Int64) -> "Block":
+        """The rows at these places in the block."""
+        numbers = self.start + chosen if self.numbers is None else self.numbers[chosen]
+        labels, weight, groups = (
+            None if column is None else column[chosen]
+            for column in (self.labels, self.weight, self.groups)
+        )
+        peers = tuple(peer[chosen] for peer in self.peers)
+        logits = self.logits[chosen]
+        return Block(logits, labels, weight, self.start, self.name, groups, peers, numbers)
+
+    def half(self, parity: int) -> Int64:
+        """The places of the even or odd rows of the source, whatever the blocks are."""
+        rows = self.numbers
+        if rows is None:
+            rows = np.arange(self.start, self.start + len(self.logits))
+        return np.flatnonzero(rows % 2 == parity)
 
 
 @dataclass(frozen=True)
@@ -24,7 +51,8 @@ class Source:
     """Logits as blocks; `read(rows)` yields arrays (n, k) of about that many rows, afresh.
 
     `lead` is the shape of an array without its class axis, where there is such an array; `binary`
-    says that it holds one logit for each row.
+    says that it holds one logit for each row. `groups` names the group of each row; `peers` are
+    sources of the same rows.
     """
 
     read: Callable[[int], Iterator[Any]]
@@ -36,10 +64,13 @@ class Source:
     repeatable: bool = True
     labels: Any = None
     weight: Any = None
+    groups: Any = None
+    peers: tuple["Source", ...] = ()
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """Every block in order, its columns cut to match; checks that all of them line up."""
         start, classes = 0, self.classes
+        others = [_Reading(peer, rows) for peer in self.peers]
         for logits in self.read(rows):
             stop = start + logits.shape[0]
             k = shapes.class_count(logits)
@@ -49,41 +80,67 @@ class Source:
                     f"got {k} in the block that starts at row {start}"
                 )
             classes = k
-            labels = _cut(self.labels, start, stop, "labels")
-            weight = _cut(self.weight, start, stop, "sample_weight")
-            yield Block(logits, labels, weight, start, self.name)
+            columns = [_cut(column, start, stop, name) for name, column in self._columns()]
+            labels, weight, groups = columns
+            peers = tuple(other.following(len(logits), start, k) for other in others)
+            yield Block(logits, labels, weight, start, self.name, groups, peers)
             start = stop
         self._check_end(start)
+        for other in others:
+            other.check_end(start)
+
+    def _columns(self) -> tuple[tuple[str, Any], ...]:
+        return (
+            ("labels", self.labels),
+            ("sample_weight", self.weight),
+            ("groups", self.groups),
+        )
 
     def _check_end(self, rows: int) -> None:
         if rows == 0:
             raise InputError(f"{self.name} must have at least one row, got none")
-        for name, column in (("labels", self.labels), ("sample_weight", self.weight)):
+        for name, column in self._columns():
             if column is not None and len(column) != rows:
                 raise _mismatch(name, len(column), rows)
 
     def unlabelled(self) -> "Source":
-        """The same logits and weights without the labels."""
+        """The same logits, weights and groups without the labels."""
         return dataclasses.replace(self, labels=None)
 
     def whole(self) -> Any:
         """All rows as one array (n, k)."""
         return shapes.joined([block.logits for block in self.blocks(1 << 16)])
 
-    def half(self, parity: int) -> "Source":
-        """Every second row, the even ones or the odd ones; the same rows whatever the blocks."""
 
-        def read(rows: int) -> Iterator[Any]:
-            start = 0
-            for logits in self.read(rows):
-                yield logits[(start + parity) % 2 :: 2]
-                start += len(logits)
+class _Reading:
+    """A peer's rows, handed out in the portions in which the model's own come."""
 
-        weight = None if self.weight is None else self.weight[parity::2]
-        rows = None if self.rows is None else (self.rows + 1 - parity) // 2
-        return dataclasses.replace(
-            self, read=read, rows=rows, lead=None, labels=None, weight=weight
-        )
+    def __init__(self, source: Source, rows: int) -> None:
+        self.name, self.blocks = source.name, source.read(rows)
+        self.left: list[Any] = []
+
+    def following(self, count: int, start: int, classes: int) -> Array:
+        """The next so many rows."""
+        there = sum(len(part) for part in self.left)
+        while there < count:
+            part = next(self.blocks, None)
+            if part is None:
+                raise _mismatch(self.name, start + there, start + count)
+            if shapes.class_count(part) != classes:
+                got = shapes.class_count(part)
+                raise InputError(
+                    f"{self.name} must have the {classes} classes of logits, got {got}"
+                )
+            self.left.append(part)
+            there += len(part)
+        joined = self.left[0] if len(self.left) == 1 else shapes.joined(self.left)
+        self.left = [joined[count:]] if there > count else []
+        return np.asarray(shapes.matrix(joined[:count]))
+
+    def check_end(self, rows: int) -> None:
+        more = len(self.left) or next(self.blocks, None) is not None
+        if more:
+            raise _mismatch(self.name, "more", rows)
 
 
 def _cut(column: Any, start: int, stop: int, name: str) -> Any:
@@ -94,7 +151,7 @@ def _cut(column: Any, start: int, stop: int, name: str) -> Any:
     return column[start:stop]
 
 
-def _mismatch(name: str, got: int, rows: int) -> InputError:
+def _mismatch(name: str, got: int | str, rows: int) -> InputError:
     return InputError(f"{name} must have one entry for each of the {rows} rows, got {got}")
 
 

@@ -49,18 +49,28 @@ class File:
         return whole
 
 
-def open_array(path: str | os.PathLike[str], member: str, what: str) -> File:
-    """The array in a file; `member` is what is looked for where the path does not name one."""
+def named(path: str | os.PathLike[str]) -> tuple[Path, str]:
+    """The file, and the member or column that is named behind a #."""
     text = os.fspath(path)
-    file, fragment = Path(text), ""
-    if "#" in text and not file.exists():
+    if "#" in text and not Path(text).exists():
         name, _, fragment = text.rpartition("#")
-        file = Path(name)
+        return Path(name), fragment
+    return Path(text), ""
+
+
+def open_array(path: str | os.PathLike[str], member: str, what: str, without: str = "") -> File:
+    """The array in a file; `member` is what is looked for where the path does not name one.
+
+    A table's column `without` is left out.
+    """
+    file, fragment = named(path)
     if file.is_dir():
         raise InputError(f"{what} must be a file, got the folder {file}")
     if not file.exists():
         raise InputError(f"{what} must exist, got {file}")
-    openers = {".npy": _open_npy, ".npz": _open_npz, ".csv": _open_csv}
+    if file.suffix.lower() == ".csv":
+        return _open_csv(file, fragment, member, without)
+    openers = {".npy": _open_npy, ".npz": _open_npz}
     if file.suffix.lower() not in openers:
         raise InputError(f"{what} must end in .npy, .npz or .csv, got {file.name}")
     return openers[file.suffix.lower()](file, fragment, member)
@@ -116,8 +126,8 @@ def _held(file: Path, array: Any) -> File:
     return File(file.name, array, lambda _: iter(()))
 
 
-def _open_csv(file: Path, fragment: str, member: str) -> File:
-    read, width = tables.reader(file, fragment, member)
+def _open_csv(file: Path, fragment: str, member: str, without: str) -> File:
+    read, width = tables.reader(file, fragment, member, without)
     return File(file.name, None, read, max(width, 2))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tepid import arrays, errors, shapes
 from tepid.errors import InputError
-from tepid.sources import files
+from tepid.sources import files, grouping
 from tepid.sources.block import Source
 
 
@@ -23,19 +23,23 @@ def open_source(
     sample_weight: Any = None,
     class_axis: int | None = None,
     probabilities: bool = False,
+    groups: Any = None,
 ) -> Source:
     """A source over an array, a path, a function that yields blocks afresh, or an iterable of them.
 
-    With `probabilities` the values are probabilities, and their logarithms are the logits.
+    With `probabilities` the values are probabilities, and their logarithms are the logits. `groups`
+    names the group of each row: an array, a file, or the name of a column of the logits' own file.
     """
-    source = _opened(logits, class_axis)
+    groups, inside = grouping.place(groups, logits)
+    source = _opened(logits, class_axis, inside)
     if probabilities:
         source = dataclasses.replace(source, read=_logarithms(source.read))
     y = source.labels if labels is None else open_column(labels, "labels", source.lead)
     u = source.weight
     if sample_weight is not None:
         u = open_column(sample_weight, "sample_weight", source.lead)
-    return dataclasses.replace(source, labels=y, weight=u)
+    g = source.groups if groups is None else grouping.open_groups(groups, source.lead)
+    return dataclasses.replace(source, labels=y, weight=u, groups=g)
 
 
 def open_column(column: Any, name: str, lead: tuple[int, ...] | None = None) -> Any:
@@ -50,20 +54,13 @@ def open_column(column: Any, name: str, lead: tuple[int, ...] | None = None) -> 
     return array.reshape(-1)
 
 
-def open_array(logits: Any) -> Any:
-    """Logits as one array, a memory map where a file allows it."""
-    if isinstance(logits, (str, os.PathLike)):
-        file = files.open_array(logits, "logits", "logits file")
-        return open_source(logits).whole() if file.array is None else file.array
-    return logits
-
-
-def _opened(logits: Any, class_axis: int | None) -> Source:
+def _opened(logits: Any, class_axis: int | None, without: str = "") -> Source:
     if isinstance(logits, Source):
         return logits
     if isinstance(logits, (str, os.PathLike)):
         path = Path(logits)
-        return _from_file(files.open_array(path, "logits", "logits file"), path.name, class_axis)
+        file = files.open_array(path, "logits", "logits file", without)
+        return _from_file(file, path.name, class_axis)
     if callable(logits):
         return Source(_reader(logits, class_axis))
     if _are_blocks(logits):

@@ -5,6 +5,7 @@ name, which is how an index is written. A first row of 0, 1, 2, … is a header,
 have no names.
 """
 
+import csv
 import io
 import itertools
 from collections.abc import Callable, Iterator
@@ -28,9 +29,11 @@ class _Form:
     columns: list[int] | None
 
 
-def reader(file: Path, fragment: str, member: str) -> tuple[Callable[[int], Iterator[Any]], int]:
+def reader(
+    file: Path, fragment: str, member: str, without: str = ""
+) -> tuple[Callable[[int], Iterator[Any]], int]:
     """A function that reads the wanted columns block by block, afresh, and their number."""
-    form = _form(file, fragment, member)
+    form = _form(file, fragment, member, without)
 
     def read(rows: int) -> Iterator[Any]:
         lines = _lines(file)
@@ -52,13 +55,29 @@ def _lines(file: Path) -> Iterator[str]:
         raise InputError(f"{file.name} must be a table of text, got other bytes") from None
 
 
-def _form(file: Path, fragment: str, member: str) -> _Form:
+def text_column(file: Path, name: str) -> list[str]:
+    """A column of a table as it is written."""
+    form = _form(file, name, "")
+    place = (form.columns or [0])[0]
+    cells = []
+    for row, line in enumerate(itertools.islice(_lines(file), int(form.header), None)):
+        parts = _cells(line, form.delimiter)
+        if len(parts) != form.width:
+            must = f"have {form.width} cells in every row"
+            raise RowError(form.name, must, f"{len(parts)} cells", row)
+        cells.append(parts[place].strip())
+    return cells
+
+
+def _form(file: Path, fragment: str, member: str, without: str = "") -> _Form:
     first = next(_lines(file), "")
     delimiter = next((d for d in ",;\t" if d in first), ",")
-    names = [cell.strip().strip('"') for cell in first.strip("\r\n").split(delimiter)]
+    names = [cell.strip() for cell in _cells(first, delimiter)]
     counted = len(names) > 2 and names == [str(i) for i in range(len(names))]
     header = counted or not all(_is_number(cell) for cell in names)
     columns = _columns(file, fragment, member, names if header else [])
+    if without in names and columns is not None:
+        columns = [i for i in columns if i != names.index(without)]
     return _Form(file.name, delimiter, header, len(names), columns)
 
 
@@ -77,22 +96,26 @@ def _columns(file: Path, fragment: str, member: str, names: list[str]) -> list[i
 
 def _numbers(form: _Form, text: list[str], start: int) -> Any:
     for row, line in enumerate(text):
-        cells = line.count(form.delimiter) + 1
+        cells = len(_cells(line, form.delimiter)) if '"' in line else line.count(form.delimiter) + 1
         if cells != form.width:
             must = f"have {form.width} cells in every row"
             raise RowError(form.name, must, f"{cells} cells", start + row)
     try:
         return np.loadtxt(
             io.StringIO("".join(text)), np.float64, comments=None, delimiter=form.delimiter,
-            usecols=form.columns, ndmin=2,
+            usecols=form.columns, ndmin=2, quotechar='"',
         )  # fmt: skip
     except ValueError as error:
         raise _bad_cell(form, text, start, error) from None
 
 
+def _cells(line: str, delimiter: str) -> list[str]:
+    return next(csv.reader([line.strip("\r\n")], delimiter=delimiter), [])
+
+
 def _bad_cell(form: _Form, text: list[str], start: int, error: ValueError) -> InputError:
     for row, line in enumerate(text):
-        cells = line.strip("\r\n").split(form.delimiter)
+        cells = _cells(line, form.delimiter)
         for i in form.columns if form.columns is not None else range(form.width):
             if not _is_number(cells[i]):
                 return RowError(form.name, "hold numbers", repr(cells[i].strip()), start + row)

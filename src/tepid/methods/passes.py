@@ -1,0 +1,148 @@
+"""What a method asks of the data, answered for all rows and for every group in the same passes.
+
+A method is a generator that yields a `Pass` and is sent the sum over all blocks. Many of them can
+be answered together: each reading of the data sums for every one that is still asking.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from tepid.arrays import Array, Int64
+from tepid.engines import Threads
+from tepid.errors import RowError
+from tepid.sources import Block, Source
+
+Result = TypeVar("Result")
+# A group's name, or None for all rows.
+Key: TypeAlias = str | None
+Summing: TypeAlias = Callable[[Block], Any]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One reading of the data: the sum of `of` over all blocks, and what it is done for."""
+
+    of: Summing
+    stage: str
+
+
+Asking: TypeAlias = Generator[Pass, Any, Result]
+
+
+@dataclass(frozen=True)
+class Both:
+    """Two summaries of the same rows."""
+
+    first: Any
+    second: Any
+
+    def __add__(self, other: "Both") -> "Both":
+        return Both(self.first + other.first, self.second + other.second)
+
+
+def both(first: Summing, second: Summing) -> Callable[[Block], Both]:
+    """Two summaries in one reading."""
+    return lambda block: Both(first(block), second(block))
+
+
+@dataclass(frozen=True)
+class _Keyed:
+    """Summaries by key, for those keys that have rows."""
+
+    parts: dict[Key, Any]
+
+    def __add__(self, other: "_Keyed") -> "_Keyed":
+        both = self.parts | other.parts
+        for key in self.parts.keys() & other.parts.keys():
+            both[key] = self.parts[key] + other.parts[key]
+        return _Keyed(both)
+
+
+def answered(asking: Asking[Result], source: Source, engine: Threads) -> Result:
+    """What a method returns when its passes are read from a source."""
+    return each_answered(lambda _: asking, source, engine, (None,))[None]
+
+
+def each_answered(
+    ask: Callable[[Key], Asking[Result]],
+    source: Source,
+    engine: Threads,
+    keys: tuple[Key, ...] | None = None,
+) -> dict[Key, Result]:
+    """What a method returns for all rows, under None, and for each group of the source.
+
+    A source without groups answers every key from all of its rows.
+    """
+    asking = {key: ask(key) for key in (keys_of(source) if keys is None else keys)}
+    replies: dict[Key, Any] = dict.fromkeys(asking)
+    results: dict[Key, Result] = {}
+    while replies:
+        wanted: dict[Key, Pass] = {}
+        for key, reply in replies.items():
+            try:
+                wanted[key] = asking[key].send(reply)
+            except StopIteration as done:
+                results[key] = done.value
+        if not wanted:
+            break
+        stage = next(iter(wanted.values())).stage
+        total = engine.total(partial(_parts, wanted=wanted), source, stage)
+        replies = {key: total.parts[key] for key in wanted}
+    return results
+
+
+def keys_of(source: Source) -> tuple[Key, ...]:
+    """None, and the groups that have a row of some weight."""
+    if source.groups is None:
+        return (None,)
+    groups = source.groups
+    if source.weight is not None and len(source.weight) == len(groups):
+        groups = groups[np.asarray(source.weight) > 0]
+    return (None, *(str(name) for name in np.unique(groups)))
+
+
+def through(asking: Asking[Result], change: Callable[[Summing], Summing]) -> Asking[Result]:
+    """The same method with every sum that it asks for changed."""
+    reply = None
+    while True:
+        try:
+            wanted = asking.send(reply)
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]  # a generator's value is not typed
+        reply = yield Pass(change(wanted.of), wanted.stage)
+
+
+def only(asking: Asking[Result], choose: Callable[[Block], Int64]) -> Asking[Result]:
+    """The same method on the chosen rows of each block."""
+    return through(asking, lambda of: lambda block: _of_part(block, of, choose(block)))
+
+
+def _parts(block: Block, wanted: dict[Key, Pass]) -> _Keyed:
+    if block.groups is None:
+        return _Keyed({key: asked.of(block) for key, asked in wanted.items()})
+    parts: dict[Key, Any] = {}
+    if None in wanted:
+        parts[None] = wanted[None].of(block)
+    for name, rows in _rows_by_group(block.groups):
+        if name in wanted:
+            parts[name] = _of_part(block, wanted[name].of, rows)
+    return _Keyed(parts)
+
+
+def _rows_by_group(groups: Array) -> Iterator[tuple[str, Int64]]:
+    names, where = np.unique(groups, return_inverse=True)
+    ends = np.cumsum(np.bincount(where))[:-1]
+    rows = np.split(np.argsort(where, kind="stable"), ends)
+    for name, chosen in zip(names, rows, strict=True):
+        yield str(name), chosen
+
+
+def _of_part(block: Block, of: Summing, rows: Int64) -> Any:
+    try:
+        return of(block.part(rows))
+    except RowError as error:  # the engine adds where the block starts
+        raise error.moved(int(rows[error.row]) - error.row) from None

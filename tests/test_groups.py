@@ -1,0 +1,397 @@
+"""One temperature per group: what each group gets, and what merges."""
+
+import csv
+import json
+import math
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tepid
+from tepid.engines import Threads
+from tepid.shapes import rows_per_block
+
+SITES = ("clinic", "field", "tiny")
+
+
+def _sites(scales=(1.0, 3.0, 2.0), sizes=(4000, 3000, 60), seed=11):
+    """Logits whose right temperature differs by site: (logits, labels, site of each row)."""
+    rng = np.random.default_rng(seed)
+    posterior = 4 * rng.normal(size=(sum(sizes), 6))
+    labels = (posterior + rng.gumbel(size=posterior.shape)).argmax(axis=1)
+    sites = np.repeat(SITES[: len(sizes)], sizes)
+    order = rng.permutation(len(sites))
+    z = posterior * np.repeat(scales, sizes)[:, None]
+    return z[order], labels[order], sites[order]
+
+
+Z, Y, G = _sites()
+PEER, THIRD = (
+    Z + 0.4 * np.abs(Z).mean(axis=1, keepdims=True) * np.random.default_rng(i).normal(size=Z.shape)
+    for i in (1, 2)
+)
+OLD = 2 * 4 * np.random.default_rng(3).normal(size=(2000, 6))
+OLD_Y = (OLD / 2 + np.random.default_rng(4).gumbel(size=OLD.shape)).argmax(axis=1)
+
+RUNGS = {
+    "labels": lambda z, rows, **o: tepid.from_labels(z, Y[rows], **o),
+    "uts": lambda z, rows, **o: tepid.from_logits(z, **o),  # one signature
+    "debiased": lambda z, rows, **o: tepid.from_logits(z, debias=True, **o),
+    "guarded": lambda z, rows, **o: tepid.guarded(3 * z, **o),
+    "accuracy": lambda z, rows, **o: tepid.from_accuracy(z, 0.8, **o),
+    "peer": lambda z, rows, **o: tepid.from_models(z, PEER[rows], **o),
+    "peers": lambda z, rows, **o: tepid.from_models(z, PEER[rows], THIRD[rows], **o),
+    "source": lambda z, rows, **o: tepid.from_source(z, OLD, OLD_Y, **o),
+    "label shift": lambda z, rows, **o: tepid.from_source(z, OLD, OLD_Y, shift="label", **o),
+    "few": lambda z, rows, **o: tepid.from_few_labels(
+        z, Z[:200], Y[:200], **(o | ({"labelled_groups": G[:200]} if "groups" in o else {}))
+    ),
+}
+ALL = np.arange(len(Z))
+
+
+@pytest.mark.parametrize("name", RUNGS)
+def test_every_rung_gives_each_group_a_temperature_and_leaves_that_of_all_alone(name):
+    fit = RUNGS[name]
+    plain, t = fit(Z, ALL), fit(Z, ALL, groups=G)
+    assert (t.value, t.interval, t.warnings) == (plain.value, plain.interval, plain.warnings)
+    assert sorted(t.groups) == sorted(SITES)
+    for site, part in t.groups.items():
+        assert part.status in ("ok", "abstained")
+        rows = site == G
+        scale = 3 if name == "guarded" else 1
+        confidence = part(scale * Z[rows]).max(axis=1).mean()
+        assert part.implied_accuracy == pytest.approx(confidence, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", [n for n in RUNGS if n not in ("guarded", "few", "label shift")])
+def test_a_large_group_that_differs_keeps_what_its_rows_alone_give(name):
+    fit = RUNGS[name]
+    t = fit(Z, ALL, groups=G)
+    for site in ("clinic", "field"):
+        rows = np.flatnonzero(site == G)
+        alone = fit(Z[rows], rows).value
+        assert abs(math.log(t.groups[site].value / alone)) < 0.05 * abs(math.log(t.value / alone))
+
+
+def test_a_small_group_lies_between_its_own_and_the_pooled_temperature():
+    t = tepid.from_labels(Z, Y, groups=G)
+    rows = G == "tiny"
+    alone = tepid.from_labels(Z[rows], Y[rows])
+    low, high = sorted((alone.value, t.value))
+    assert low < t.groups["tiny"].value < high
+    assert f"These rows alone gave T = {alone.value:.4g}" in t.groups["tiny"].warnings[0]
+    assert t.groups["tiny"].samples == 60
+
+
+def test_the_moments_say_how_far_groups_differ():
+    """DerSimonian and Laird's variance and the shrinkage, by the book."""
+    t = tepid.from_labels(Z, Y, groups=G)
+    alone = {s: tepid.from_labels(Z[s == G], Y[s == G]) for s in SITES}
+    x = np.array([math.log(alone[s].value) for s in SITES])
+    s = np.array([math.log(alone[s].interval[1] / alone[s].value) / 1.96 for s in SITES])
+    w = 1 / s**2
+    q = (w * (x - (w * x).sum() / w.sum()) ** 2).sum()
+    tau2 = max(0, (q - 2) / (w.sum() - (w**2).sum() / w.sum()))
+    kept = tau2 / (tau2 + s**2)
+    expected = kept * x + (1 - kept) * math.log(t.value)
+    found = [math.log(t.groups[site].value) for site in SITES]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_groups_that_differ_by_chance_all_but_share_one_temperature():
+    shrunk, alone = [], []
+    for seed in range(12):
+        z, y, g = _sites(scales=(2.0, 2.0, 2.0), sizes=(300, 250, 200), seed=seed)
+        t = tepid.from_labels(z, y, groups=g)
+        for site in SITES:
+            own = tepid.from_labels(z[g == site], y[g == site]).value
+            alone.append(math.log(own / t.value) ** 2)
+            shrunk.append(math.log(t.groups[site].value / t.value) ** 2)
+    assert np.mean(shrunk) < 0.4 * np.mean(alone)
+    assert np.median(shrunk) < 0.05 * np.median(alone)
+
+
+@pytest.mark.slow
+def test_shrinking_is_nearer_to_the_truth_than_each_group_alone_or_one_for_all():
+    """Over draws of eight sites of forty labels each, whose temperatures differ."""
+    errors = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        truth = np.exp(0.3 * rng.normal(size=8))
+        posterior = 4 * rng.normal(size=(320, 5))
+        y = (posterior + rng.gumbel(size=posterior.shape)).argmax(axis=1)
+        g = np.repeat(np.arange(8), 40)
+        z = posterior * truth[g][:, None]
+        t = tepid.from_labels(z, y, groups=g)
+        for i in range(8):
+            alone = tepid.from_labels(z[g == i], y[g == i]).value
+            found = (t.groups[str(i)].value, alone, t.value)
+            errors.append([math.log(v / truth[i]) ** 2 for v in found])
+    shrunk, alone, pooled = np.mean(errors, axis=0)
+    assert shrunk < alone
+    assert shrunk < pooled
+
+
+def test_a_group_without_a_temperature_of_its_own_gets_that_of_all():
+    right = np.flatnonzero(Z.argmax(axis=1) == Y)[:10]  # all right: T would fall for ever
+    g = np.where(np.isin(ALL, right), "sure", "rest")
+    t = tepid.from_labels(Z, Y, groups=g)
+    assert t.groups["sure"].value == t.value
+    assert "These rows alone gave no temperature (at-bound)" in t.groups["sure"].warnings[0]
+    assert t.groups["sure"].samples == 10
+
+
+def test_a_group_without_labels_gets_that_of_all():
+    few = np.flatnonzero(G != "field")[:80]
+    t = tepid.from_few_labels(Z, Z[few], Y[few], groups=G, labelled_groups=G[few])
+    assert t.groups["field"].value == t.value
+    assert t.groups["clinic"].interval[0] < t.groups["clinic"].value
+    with pytest.raises(tepid.InputError, match="groups and labelled_groups must go together"):
+        tepid.from_few_labels(Z, Z[few], Y[few], groups=G)
+    with pytest.raises(
+        tepid.InputError, match=r"labelled_groups must be among groups, got \['x'\]"
+    ):
+        tepid.from_few_labels(Z, Z[:2], Y[:2], groups=G, labelled_groups=["x", "clinic"])
+
+
+def test_a_group_that_the_guard_refuses_keeps_one():
+    g = np.where(np.abs(Z).max(axis=1) > 5, "sure", "unsure")
+    t = tepid.guarded(4 * Z * (g == "sure")[:, None] + Z * (g == "unsure")[:, None], groups=g)
+    assert (t.groups["unsure"].value, t.groups["unsure"].status) == (1.0, "abstained")
+
+
+def test_each_group_has_its_own_accuracy():
+    known = {s: float((Z[s == G].argmax(axis=1) == Y[s == G]).mean()) for s in SITES}
+    t = tepid.from_accuracy(Z, known, groups=G)
+    mean = sum((s == G).mean() * a for s, a in known.items())
+    assert t.value == pytest.approx(tepid.from_accuracy(Z, mean).value, rel=1e-9)
+    for site, scale in zip(("clinic", "field"), (1.0, 3.0), strict=True):
+        assert t.groups[site].value == pytest.approx(scale, rel=0.1)
+    said = r"accuracy must have one entry for each group, got a mismatch at \['tiny'\]"
+    with pytest.raises(tepid.InputError, match=said):
+        tepid.from_accuracy(Z, {k: v for k, v in known.items() if k != "tiny"}, groups=G)
+    with pytest.raises(tepid.InputError, match="accuracy must have one entry for each group"):
+        tepid.from_accuracy(Z, known)
+
+
+def test_groups_of_no_weight_are_not_there():
+    t = tepid.from_labels(Z, Y, groups=G, sample_weight=(G != "tiny").astype(float))
+    assert sorted(t.groups) == ["clinic", "field"]
+
+
+# --- applying
+
+
+@pytest.mark.parametrize("shape", [(7060, 6), (6, 10, 706)])
+def test_rows_get_the_temperature_of_their_group(shape):
+    t = tepid.from_labels(Z, Y, groups=G)
+    axis = None if len(shape) == 2 else 0
+    z = Z if axis is None else np.moveaxis(Z.reshape(10, 706, 6), -1, 0)
+    g = np.where(np.arange(7060) % 100 == 0, "elsewhere", G)
+    p = t(z, groups=g if axis is None else g.reshape(10, 706), class_axis=axis)
+    flat = p if axis is None else np.moveaxis(p, 0, -1).reshape(-1, 6)
+    for site in SITES:
+        rows = g == site
+        np.testing.assert_array_equal(flat[rows], t.groups[site](Z[rows]))
+    strangers = g == "elsewhere"
+    np.testing.assert_array_equal(flat[strangers], t(Z[strangers]))
+
+
+def test_groups_survive_the_file(tmp_path):
+    t = tepid.from_labels(Z, Y, groups=G)
+    t.save(tmp_path / "c.json")
+    assert tepid.load(tmp_path / "c.json") == t
+    text = (tmp_path / "c.json").read_text()
+    (tmp_path / "d.json").write_text(text.replace('"clinic": {', '"clinic": {"x": 1, "method": 3,'))
+    broken = text.replace('"groups": {', '"groups": [').rpartition("}")[0]
+    (tmp_path / "e.json").write_text(broken)
+    with pytest.raises(tepid.InputError):
+        tepid.load(tmp_path / "e.json")
+    (tmp_path / "f.json").write_text(
+        text.replace(f'"temperature": {t.groups["field"].value}', '"temperature": -1')
+    )
+    said = r"f.json, group 'field', must have a temperature that is a number above zero, got -1"
+    with pytest.raises(tepid.InputError, match=said):
+        tepid.load(tmp_path / "f.json")
+
+
+@pytest.mark.parametrize(
+    ("groups", "said"),
+    [
+        ([1.5] * 7060, "groups must be names or whole numbers, got 1.5 at row 0"),
+        ([None] * 7060, "groups must be names or whole numbers, got None at row 0"),
+        (["a"] * 7059, "groups must have one entry for each of the 7060 rows, got 7059"),
+        (np.zeros(7060, "datetime64[s]"), "groups must be names or whole numbers, got datetime64"),
+        ("nowhere.npy", "groups file must exist, got nowhere.npy"),
+    ],
+)
+def test_groups_that_cannot_be_used_are_refused(groups, said):
+    with pytest.raises(tepid.InputError) as refused:
+        tepid.from_logits(Z, groups=groups)
+    assert said in str(refused.value)
+
+
+def test_a_bad_row_of_a_group_is_named_by_its_place_in_the_whole():
+    broken = Z.copy()
+    broken[4321, 2] = np.nan
+    with pytest.raises(tepid.InputError, match=r"got nan for class 2 at row 4321$"):
+        tepid.from_logits(broken, groups=G)
+    y = Y.copy()
+    y[5000] = 6
+    with pytest.raises(tepid.InputError, match=r"labels must be in 0..5, got 6 at row 5000$"):
+        tepid.from_labels(lambda: np.array_split(Z, 9), y, groups=G)
+
+
+def test_an_iterator_cannot_have_groups():
+    with pytest.raises(tepid.InputError, match="readable more than once to have groups"):
+        tepid.from_labels(iter([Z]), Y, groups=G)
+
+
+# --- merging
+
+
+class Workers(Threads):
+    """Every worker sums its own rows and sends the sum, which is added in any order."""
+
+    def total(self, of, source, stage):  # noqa: ARG002  # the seam of an engine
+        blocks = list(source.blocks(rows_per_block(source.classes or 64) // 500))
+        sums = []
+        for worker in range(5):
+            mine = [of(block) for block in blocks[worker::5]]
+            if mine:
+                sums.append(pickle.dumps(_added(mine)))
+        return _added([pickle.loads(part) for part in reversed(sums)])
+
+
+def _added(parts):
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+@pytest.mark.parametrize("name", RUNGS)
+@pytest.mark.parametrize("groups", [None, G])
+def test_every_rung_merges_over_five_workers(name, groups):
+    fit = RUNGS[name]
+    options = {} if groups is None else {"groups": groups}
+    one, five = fit(Z, ALL, **options), fit(Z, ALL, engine=Workers(), **options)
+    assert five.value == pytest.approx(one.value, rel=1e-9)
+    assert five.implied_accuracy == pytest.approx(one.implied_accuracy, rel=1e-7)
+    for site in one.groups:
+        assert five.groups[site].value == pytest.approx(one.groups[site].value, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", RUNGS)
+@given(data=st.data())
+def test_row_order_class_order_and_row_constants_change_nothing(name, data):
+    if name in ("few", "source", "label shift"):  # their other rows would have to follow
+        classes = np.arange(6)
+    else:
+        classes = np.array(data.draw(st.permutations(range(6))))
+    rows = np.random.default_rng(data.draw(st.integers(0, 9))).permutation(len(Z))[:2500]
+    constants = np.random.default_rng(7).normal(size=(2500, 1))
+    fit = RUNGS[name]
+    same = fit(Z[np.sort(rows)], np.sort(rows)).value
+    if name != "debiased":  # whose halves are the even and the odd rows
+        assert fit(Z[rows], rows).value == pytest.approx(same, rel=1e-8)
+    assert fit(Z[np.sort(rows)] + constants, np.sort(rows)).value == pytest.approx(same, rel=2e-6)
+    if name in ("uts", "guarded", "accuracy", "debiased"):
+        mixed = fit(Z[np.sort(rows)][:, classes], np.sort(rows)).value
+        assert mixed == pytest.approx(same, rel=1e-8)
+
+
+@pytest.mark.parametrize("scale", [0.01, 50.0])
+def test_labels_accuracy_and_peers_follow_the_scale_of_the_logits(scale):
+    for fit in (
+        lambda z: tepid.from_labels(z, Y, groups=G),
+        lambda z: tepid.from_accuracy(z, 0.8, groups=G),
+    ):
+        one, other = fit(Z), fit(scale * Z)
+        assert other.value == pytest.approx(scale * one.value, rel=1e-6)
+        for site in SITES:
+            expected = scale * one.groups[site].value
+            assert other.groups[site].value == pytest.approx(expected, rel=1e-6)
+
+
+# --- the command line
+
+
+@pytest.fixture
+def tables(tmp_path, monkeypatch):
+    """A table and an archive of the same rows, with a column of sites whose names are hostile."""
+    monkeypatch.chdir(tmp_path)
+    z, y, g = Z[:900], Y[:900], np.where(G[:900] == "tiny", "[red]tiny, far", G[:900])
+    with Path("l.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*"abcdef", "site", "labels"])
+        writer.writerows([*row, site, label] for row, site, label in zip(z, g, y, strict=True))
+    np.savez("l.npz", logits=z, labels=y, site=g)
+    np.save("sites.npy", g)
+    return z, y, g
+
+
+@pytest.mark.parametrize(
+    ("file", "labels", "groups"),
+    [
+        ("l.csv", "l.csv#labels", "site"),
+        ("l.csv", "l.csv#labels", "l.csv#site"),
+        ("l.npz", "l.npz#labels", "site"),
+        ("l.npz", "l.npz#labels", "sites.npy"),
+    ],
+)
+def test_fit_apply_and_score_take_a_column_of_groups(file, labels, groups, tables, tepid_here):
+    z, y, g = tables
+    made = ("fit", file, "--labels", labels, "--groups", groups, "-o", "c.json")
+    code, out, _ = tepid_here(*made)
+    assert code == 0
+    assert "[red]tiny, far" in out
+    t = tepid.from_labels(z, y, groups=g)
+    assert tepid.load("c.json").value == pytest.approx(t.value, rel=1e-9)
+    expected = {name: part.value for name, part in t.groups.items()}
+    found = {name: part.value for name, part in tepid.load("c.json").groups.items()}
+    assert found == pytest.approx(expected, rel=1e-6)
+    code, _, err = tepid_here("apply", "c.json", file, "--groups", groups, "-o", "p.npy")
+    assert (code, err) == (0, "")
+    np.testing.assert_allclose(np.load("p.npy"), t(z, groups=g), rtol=1e-5, atol=1e-12)
+    code, out, _ = tepid_here("score", file, labels, "-c", "c.json", "--groups", groups, "--json")
+    nll = tepid.metrics.nll(y, t(z, groups=g))
+    assert json.loads(out)["after"]["nll"] == pytest.approx(nll, rel=1e-5)
+
+
+def test_rows_of_strange_groups_are_counted_aloud(tables, tepid_here):
+    z, y, g = tables
+    tepid.from_labels(z, y, groups=g).save("c.json")
+    np.save("other.npy", np.where(np.arange(900) < 7, "elsewhere", g))
+    run = ("apply", "c.json", "l.npz", "-o", "p.npy")
+    _, _, err = tepid_here(*run, "--groups", "other.npy")
+    assert "7 rows are of groups that were not fitted and get the T of all rows." in err
+    _, _, err = tepid_here(*run)
+    assert "without --groups every row gets the T of all rows" in err
+    tepid.from_labels(z, y).save("c.json")
+    code, _, err = tepid_here(*run, "--groups", "site")
+    assert (code, err) == (
+        2,
+        "tepid: --groups must go with a calibration that has groups, got one without\n",
+    )
+
+
+def test_few_labels_find_their_groups_in_their_own_file(tables, tepid_here):
+    z, y, g = tables
+    np.savez("few.npz", logits=z[:60], labels=y[:60], site=g[:60])
+    line = ("fit", "l.npz", "--few", "few.npz", "--json", "--groups")
+    _, out, _ = tepid_here(*line, "site")
+    t = tepid.from_few_labels(z, z[:60], y[:60], groups=g, labelled_groups=g[:60])
+    found = {name: part["temperature"] for name, part in json.loads(out)["groups"].items()}
+    assert found == pytest.approx({n: p.value for n, p in t.groups.items()}, rel=1e-9)
+    code, _, err = tepid_here(*line, "sites.npy")
+    assert code == 2
+    assert "--groups must name a column of both files with --few, got sites.npy" in err
+    code, _, err = tepid_here("fit", "l.npz", "--groups", "nosuch")
+    assert code == 2
+    assert "l.npz must have a member 'nosuch', got logits, labels, site" in err
