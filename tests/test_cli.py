@@ -479,7 +479,7 @@ REFUSED = {
     "score z.npy y.npy -c no.json": "no.json",
     "score z.npy u.npy": "labels must be in 0..3, got 4 at row",
     "score grid.npy y.npy": "class_axis must say where the classes are",
-    "compare both.npz --splits 0": "splits must be at least one, got 0",
+    "compare both.npz --splits 0": "splits must be at least 1, got 0",
     "compare both.npz --fraction 0": "fraction must leave rows on both sides, got 0",
     "compare both.npz --fraction 1": "fraction must leave rows on both sides, got 1",
     "compare both.npz --fraction nan": "fraction must",

@@ -49,9 +49,9 @@ def test_the_protocol_refuses_what_cannot_be_split(fashion):
         tepid.protocol.compare(z, y, fraction=0.01)
     with pytest.raises(tepid.InputError, match=r"rows on both sides, got 1.0 of 10 rows"):
         tepid.protocol.compare(z, y, fraction=1.0)
-    with pytest.raises(tepid.InputError, match="splits must be at least one, got 0"):
+    with pytest.raises(tepid.InputError, match="splits must be at least 1, got 0"):
         tepid.protocol.compare(z, y, splits=0)
-    with pytest.raises(tepid.InputError, match="seed must not be below zero, got -1"):
+    with pytest.raises(tepid.InputError, match="seed must be at least 0, got -1"):
         tepid.protocol.compare(z, y, seed=-1)
 
 
@@ -62,3 +62,76 @@ def test_on_the_demo_data_uts_closes_most_of_the_gap(fashion):
     assert tepid.metrics.ece(after) < 0.5 * tepid.metrics.ece(before)
     assert tepid.metrics.nll(after) < tepid.metrics.nll(before)
     assert tepid.metrics.accuracy(after) == tepid.metrics.accuracy(before)
+
+
+def test_every_rung_that_the_data_allow_can_be_compared(fashion):
+    z, y = fashion[0][:3000], fashion[1][:3000]
+    other = z + np.random.default_rng(0).normal(size=z.shape).astype(np.float32)
+    old = (fashion[0][5000:7000], fashion[1][5000:7000])
+    everything = {"others": [other], "source": old, "few": 40, "splits": 2}
+    result = tepid.protocol.compare(z, y, methods="all", **everything)["methods"]
+    order = np.random.default_rng([0, 0]).permutation(3000)
+    inside = np.sort(order[:600])
+    part, labels = z[inside], y[inside]
+    one = tepid.protocol.compare(z, y, methods="all", **(everything | {"splits": 1}))["methods"]
+    known = (z.argmax(axis=1) == y).mean()
+    expected = {
+        "uncalibrated": 1.0,
+        "uts": tepid.from_logits(part).value,
+        "guarded": tepid.guarded(part).value,
+        "models": tepid.from_models(part, other[inside]).value,
+        "source-any": tepid.from_source(part, *old).value,
+        "source-label": tepid.from_source(part, *old, shift="label").value,
+        "source-none": tepid.from_source(part, *old, shift="none").value,
+        "few-labels": tepid.from_few_labels(part, part[:40], labels[:40]).value,
+        "accuracy": tepid.from_accuracy(part, known).value,
+        "temperature": tepid.from_labels(part, labels).value,
+    }
+    found = {name: m["temperature"]["mean"] for name, m in one.items() if "temperature" in m}
+    assert found == pytest.approx(expected, rel=1e-9)
+    assert list(result) == list(one)
+
+
+def test_the_protocol_refuses_methods_that_lack_their_evidence(fashion):
+    z, y = fashion[0][:400], fashion[1][:400]
+    compare = tepid.protocol.compare
+    without = compare(z, y, methods="all", splits=1)["methods"]
+    assert not {"models", "source-any", "source-label", "source-none"} & without.keys()
+    assert {"guarded", "few-labels"} <= without.keys()
+    for methods, said in {
+        "magic": "methods must be among uncalibrated, uts, .* or all, got 'magic'",
+        "models": "methods must come with another model for models, got none",
+        "source-any": "methods must come with an older labelled set for source-any, got none",
+        (): "methods must name at least one, got none",
+    }.items():
+        with pytest.raises(tepid.InputError, match=said):
+            compare(z, y, methods=methods)
+    with pytest.raises(
+        tepid.InputError, match=r"other 1 must have the shape of logits, \(400, 10\)"
+    ):
+        compare(z, y, others=[z[:-1]])
+    with pytest.raises(tepid.InputError, match="few must be at least 1, got 0"):
+        compare(z, y, few=0)
+
+
+def test_a_method_that_refuses_is_counted_and_scored_at_one(fashion):
+    z, y = fashion[0][:1000], fashion[1][:1000]
+    weak = np.random.default_rng(0).normal(size=z.shape)
+    result = tepid.protocol.compare(z, y, methods=["models"], others=[weak], splits=3)
+    assert result["methods"]["models"]["refused"] == 3
+    assert result["methods"]["models"]["temperature"]["mean"] == 1.0
+    assert result["cost_of_uts"] is None
+
+
+def test_splits_side_by_side_equal_one_after_the_other(fashion):
+    z, y = fashion[0][:1500], fashion[1][:1500]
+    told = []
+    engine = tepid.Threads(4, lambda *said: told.append(said))
+    four, one = (
+        tepid.protocol.compare(z, y, splits=5, engine=e)["methods"]
+        for e in (engine, tepid.Threads(1))
+    )
+    for name, m in one.items():
+        assert four[name]["nll"] == m["nll"]
+        assert four[name]["temperature"] == m["temperature"]
+    assert told[-1] == ("comparing", 5, 5)

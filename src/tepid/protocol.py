@@ -2,25 +2,50 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tepid import arrays, metrics, shapes
+from tepid import arrays, contenders, metrics, shapes
 from tepid.arrays import Array, Int64
+from tepid.contenders import Fit, Part
 from tepid.engines import Threads
 from tepid.errors import InputError
-from tepid.methods import from_accuracy, from_labels, from_logits
+from tepid.methods import from_labels, from_logits
 from tepid.reliability import Reliability
+from tepid.temperature import Temperature
 
-Fit = Callable[[Array, Int64], float]
+Run = dict[str, float]
 
 
-def compare(
+@dataclass(frozen=True)
+class _Set:
+    """All rows, and what is known of them in every split."""
+
+    logits: Array
+    labels: Int64
+    others: tuple[Array, ...]
+    source: tuple[Any, Any] | None
+    few: int
+
+    def part(self, rows: Int64, engine: Threads) -> Part:
+        known = float((self.logits.argmax(axis=1) == self.labels).mean())
+        others = tuple(other[rows] for other in self.others)
+        part = self.logits[rows], self.labels[rows]
+        return Part(*part, known, self.few, others, self.source, engine)
+
+
+def compare(  # noqa: PLR0913  # each is an option of the protocol, by keyword
     logits: Any,
     labels: Any,
     *,
+    methods: Iterable[str] | str = contenders.DEFAULT,
+    others: Iterable[Any] = (),
+    source: tuple[Any, Any] | None = None,
+    few: int = 25,
     splits: int = 10,
     fraction: float = 0.2,
     seed: int = 0,
@@ -29,65 +54,29 @@ def compare(
     """Mean and standard deviation over random splits of every measure, for every method.
 
     The paper used one split. Here a split draws `fraction` of the rows to fit on and scores the
-    others; `accuracy` matches the accuracy of all rows, the one number a model card would give.
-    `seconds` is the time of the fit alone.
+    others; `accuracy` matches the accuracy of all rows, `few-labels` sees `few` labels of the part,
+    `models` the other models' logits of the same rows, `source-…` an older set and its labels.
+    `seconds` is the time of the fit alone. A method that refuses a split is scored at T = 1, and
+    `refused` says how often.
     """
     z = shapes.matrix(arrays.as_array(logits))
     y = arrays.label_column(labels, len(z), z.shape[1])
-    size = _check(len(z), splits, fraction, seed)
+    peers = tuple(_peer(number, other, z) for number, other in enumerate(others, 1))
+    size = _check(len(z), splits, fraction, seed, few)
+    fits = contenders.chosen(methods, others=bool(peers), source=source is not None)
     engine = engine or Threads()
-    report = engine.progress or (lambda _, __, ___: None)
-    fits = _methods(z, y, Threads(engine.count))
-    runs: dict[str, list[dict[str, float]]] = {name: [] for name in fits}
-    for split in range(splits):
-        order = np.random.default_rng([seed, split]).permutation(len(z))
-        inside, outside = np.sort(order[:size]), np.sort(order[size:])
-        for name, fit in fits.items():
-            runs[name].append(_run(fit, z, y, inside, outside))
-        report("comparing", split + 1, splits)
-    seconds = {name: sum(run["seconds"] for run in measured) for name, measured in runs.items()}
+    data = _Set(z, y, peers, source, few)
+    _compile(data)
+    runs = _runs(data, fits, [_split(len(z), size, seed, i) for i in range(splits)], engine)
     return {
         "samples": len(z),
         "classes": int(z.shape[1]),
         "splits": splits,
         "fraction": fraction,
         "seed": seed,
-        "methods": {name: _statistics(measured) for name, measured in runs.items()},
-        "cost_of_uts": seconds["uts"] / seconds["temperature"],
+        "methods": {name: _statistics([run[name] for run in runs]) for name in fits},
+        "cost_of_uts": _cost(runs),
     }
-
-
-def _check(rows: int, splits: int, fraction: float, seed: int) -> int:
-    """How many rows to fit on."""
-    if splits < 1:
-        raise InputError(f"splits must be at least one, got {splits}")
-    if seed < 0:
-        raise InputError(f"seed must not be below zero, got {seed}")
-    size = round(rows * fraction) if math.isfinite(fraction) else 0
-    if not 0 < size < rows:
-        raise InputError(f"fraction must leave rows on both sides, got {fraction} of {rows} rows")
-    return size
-
-
-def _methods(z: Array, y: Int64, engine: Threads) -> dict[str, Fit]:
-    known = float((z.argmax(axis=1) == y).mean())
-    # Compiled before any is timed.
-    from_logits(z[:2], engine=engine)
-    return {
-        "uncalibrated": lambda _, __: 1.0,
-        "uts": lambda z, _: float(from_logits(z, engine=engine)),
-        "temperature": lambda z, y: float(from_labels(z, y, engine=engine)),
-        "accuracy": lambda z, _: float(from_accuracy(z, known, engine=engine)),
-    }
-
-
-def _run(fit: Fit, z: Array, y: Int64, inside: Int64, outside: Int64) -> dict[str, float]:
-    part, part_labels = z[inside], y[inside]
-    begin = time.perf_counter()
-    temperature = fit(part, part_labels)
-    seconds = time.perf_counter() - begin
-    measured = measures(Reliability.of_logits(z[outside], y[outside], temperature=temperature))
-    return {"temperature": temperature} | measured | {"seconds": seconds}
 
 
 def measures(reliability: Reliability) -> dict[str, float]:
@@ -96,12 +85,94 @@ def measures(reliability: Reliability) -> dict[str, float]:
     return {name: getattr(metrics, name)(reliability) for name in names}
 
 
-def _statistics(runs: list[dict[str, float]]) -> dict[str, dict[str, float | None]]:
+def _peer(number: int, other: Any, z: Array) -> Array:
+    peer = shapes.matrix(arrays.as_array(other))
+    if peer.shape != z.shape:
+        raise InputError(
+            f"other {number} must have the shape of logits, {z.shape}, got {peer.shape}"
+        )
+    return np.asarray(peer)
+
+
+def _check(rows: int, splits: int, fraction: float, seed: int, few: int) -> int:
+    """How many rows to fit on."""
+    for name, value, least in (("splits", splits, 1), ("seed", seed, 0), ("few", few, 1)):
+        if value < least:
+            raise InputError(f"{name} must be at least {least}, got {value}")
+    size = round(rows * fraction) if math.isfinite(fraction) else 0
+    if not 0 < size < rows:
+        raise InputError(f"fraction must leave rows on both sides, got {fraction} of {rows} rows")
+    return size
+
+
+def _split(rows: int, size: int, seed: int, number: int) -> tuple[Int64, Int64]:
+    order = np.random.default_rng([seed, number]).permutation(rows)
+    return np.sort(order[:size]), np.sort(order[size:])
+
+
+def _compile(data: _Set) -> None:
+    """So that the first method to be timed does not pay for it."""
+    from_logits(data.logits[:2])
+    from_labels(data.logits[:2], data.labels[:2])
+
+
+def _runs(
+    data: _Set, fits: dict[str, Fit], splits: list[tuple[Int64, Int64]], engine: Threads
+) -> list[dict[str, Run]]:
+    """Every method on every split, the splits side by side."""
+    inner = Threads(1)
+    done = 0
+
+    def run(split: tuple[Int64, Int64]) -> dict[str, Run]:
+        nonlocal done
+        measured = {name: _run(fit, data, *split, inner) for name, fit in fits.items()}
+        done += 1
+        if engine.progress:
+            engine.progress("comparing", done, len(splits))
+        return measured
+
+    with ThreadPoolExecutor(engine.threads) as pool:
+        return list(pool.map(run, splits))
+
+
+def _run(fit: Fit, data: _Set, inside: Int64, outside: Int64, engine: Threads) -> Run:
+    part = data.part(inside, engine)
+    z, y = data.logits[outside], data.labels[outside]
+    begin = time.perf_counter()
+    try:
+        calibrator, refused = fit(part), 0.0
+    except InputError:
+        calibrator, refused = None, 1.0
+    seconds = time.perf_counter() - begin
+    temperature = calibrator.value if isinstance(calibrator, Temperature) else math.nan
+    if calibrator is None:
+        temperature = 1.0
+    if math.isnan(temperature):
+        scored = Reliability.of(calibrator(z), y)
+    else:
+        scored = Reliability.of_logits(z, y, temperature=temperature)
+    return (
+        {"temperature": temperature} | measures(scored) | {"seconds": seconds, "refused": refused}
+    )
+
+
+def _statistics(runs: list[Run]) -> dict[str, Any]:
     columns = {name: np.array([run[name] for run in runs]) for name in runs[0]}
-    return {
+    refused = int(columns.pop("refused").sum())
+    measured: dict[str, Any] = {
         name: {
             "mean": float(values.mean()),
             "sd": float(values.std(ddof=1)) if len(values) > 1 else None,
         }
         for name, values in columns.items()
+        if not np.isnan(values).all()
     }
+    return measured | ({"refused": refused} if refused else {})
+
+
+def _cost(runs: list[dict[str, Run]]) -> float | None:
+    """How much longer UTS takes than temperature scaling, where both were run."""
+    if not {"uts", "temperature"} <= runs[0].keys():
+        return None
+    uts, labelled = (sum(r[name]["seconds"] for r in runs) for name in ("uts", "temperature"))
+    return uts / labelled

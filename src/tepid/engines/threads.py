@@ -39,7 +39,7 @@ class Threads:
 
     def total(self, of: Callable[[Block], Summary], source: Source, stage: str) -> Summary:
         """The sum of `of(block)` over all blocks, added in the order of the rows."""
-        threads = self._threads()
+        threads = self.threads
         size = None if source.rows is None else source.rows * (source.classes or 2)
         if size is not None and size < _LOGITS_FOR_TWO:
             threads = 1
@@ -52,7 +52,9 @@ class Threads:
             raise InputError(f"{source.name} must have at least one row, got none")
         return total
 
-    def _threads(self) -> int:
+    @property
+    def threads(self) -> int:
+        """How many threads there are."""
         if self.count is not None:
             return _positive("threads", self.count)
         given = os.environ.get(ENVIRONMENT)
