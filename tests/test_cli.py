@@ -636,6 +636,7 @@ def test_fit_takes_each_kind_of_evidence(folder, made, tepid_here):
     other, more = (z + 0.5 * rng.normal(size=z.shape) for _ in range(2))
     np.save(folder / "other.npy", other)
     np.save(folder / "more.npy", more)
+    np.save(folder / "q.npy", [0.4, 0.3, 0.2, 0.1])
     expected = {
         "--accuracy 0.8±0.02": tepid.from_accuracy(z, 0.8, standard_error=0.02),
         "--accuracy 0.8+-0.02": tepid.from_accuracy(z, 0.8, standard_error=0.02),
@@ -647,6 +648,8 @@ def test_fit_takes_each_kind_of_evidence(folder, made, tepid_here):
         "--source few.npz": tepid.from_source(z, z[:30], y[:30]),
         "--source few.npz --shift none": tepid.from_source(z, z[:30], y[:30], shift="none"),
         "--few few.npz": tepid.from_few_labels(z, z[:30], y[:30]),
+        "--odds": tepid.from_odds(z),
+        "--odds --prior q.npy": tepid.from_odds(z, prior=[0.4, 0.3, 0.2, 0.1]),
         "--guarded": tepid.guarded(z),
         "--guarded --budget 0.01": tepid.guarded(z, budget=0.01),
     }
@@ -667,6 +670,8 @@ def test_fit_takes_each_kind_of_evidence(folder, made, tepid_here):
         ("--guarded --debias", "--deviations and --debias must go with logits alone"),
         ("--accuracy 0.9±x", "accuracy must be a number or a range low..high, got 0.9±x"),
         ("--accuracy 0.9±", "accuracy must be a number or a range low..high, got 0.9±"),
+        ("--prior y.npy", "--prior must go with --odds"),
+        ("--odds --guarded", "one of --guarded and --odds, got both"),
         ("--shift none", "--shift must go with --source"),
         ("--source both.npz --shift odd", "shift must be one of any, label, none, got 'odd'"),
         ("--few z.npy", "labels must be a file of their own beside z.npy"),

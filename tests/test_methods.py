@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
 
 import tepid
 from tests import truth
@@ -445,3 +447,65 @@ def test_the_number_of_threads_comes_from_the_environment(monkeypatch):
     monkeypatch.setenv("TEPID_THREADS", "many")
     with pytest.raises(tepid.InputError, match=r"TEPID_THREADS must be .*, got 'many'"):
         tepid.Threads()._threads()
+
+
+# --- the authors' later weighting
+
+
+def _odds(z, prior):
+    """The definition as written, with SciPy's minimisers: T."""
+    z = z.astype(np.float64)
+    n, k = z.shape
+    s, predicted = softmax(z, axis=1), z.argmax(axis=1)
+    outside = np.arange(k) != predicted[:, None]
+    odds = np.where(outside, s, 0.0) / np.where(outside, 1 - s, 1.0)
+    lacking = np.maximum(0, 1 - 0.99 * np.bincount(predicted, minlength=k) / (n * prior))
+
+    def misfit(log_e):
+        return ((((odds ** np.exp(log_e)) * outside).mean(axis=0) - lacking) ** 2).sum()
+
+    grid = np.linspace(-3.4, 3.4, 300)
+    near = grid[np.argmin([misfit(g) for g in grid])]
+    found = minimize_scalar(misfit, bounds=(near - 0.05, near + 0.05), options={"xatol": 1e-10})
+    pairs = np.where(outside, odds ** np.exp(found.x), 0.0) / (k - 1) + ~outside
+
+    def loss(log_t):
+        return -(pairs * log_softmax(z / np.exp(log_t), axis=1)).sum()
+
+    return np.exp(minimize_scalar(loss, bounds=(-4, 4), options={"xatol": 1e-10}).x)
+
+
+@pytest.mark.parametrize("k", [2, 3, 8])
+@pytest.mark.parametrize("uniform", [True, False])
+def test_odds_are_the_definition_as_written(k, uniform):
+    rng = np.random.default_rng(k)
+    z = 4 * rng.normal(size=(700, k)) + np.linspace(0, 2, k)
+    prior = np.full(k, 1 / k) if uniform else rng.dirichlet(np.full(k, 5.0))
+    t = tepid.from_odds(z, prior=None if uniform else prior)
+    assert t.value == pytest.approx(_odds(z, prior), rel=2e-3)
+    assert t.implied_accuracy == pytest.approx(t(z).max(axis=1).mean(), rel=1e-6)
+    assert (t.method, t.interval) == ("odds", None)
+    blocks = tepid.from_odds(lambda: np.array_split(z, 6), prior=None if uniform else prior)
+    assert blocks.value == pytest.approx(t.value, rel=1e-9)
+
+
+def test_odds_count_weighted_rows_as_repeated_ones(network):
+    z = network[0][:400]
+    u = np.arange(400) % 3
+    weighted = tepid.from_odds(z, sample_weight=u.astype(float))
+    assert weighted.value == pytest.approx(tepid.from_odds(np.repeat(z, u, axis=0)).value, rel=1e-6)
+
+
+@pytest.mark.parametrize("prior", [[0.5, 0.5], [1.0] * 12, [0.0] + [1 / 11] * 11, "even"])
+def test_a_prior_that_is_none_is_refused(network, prior):
+    with pytest.raises(tepid.InputError, match="prior must be"):
+        tepid.from_odds(network[0], prior=prior)
+
+
+def test_odds_survive_hostile_logits():
+    z = np.array([[9.0, 0, -np.inf], [0, 9.0, 1], [1e4, 0, 0], [0, 0, 0]])
+    assert np.isfinite(tepid.from_odds(z).value)
+    assert tepid.from_odds(np.zeros((5, 3))).status == "not-identified"
+    z[1, 2] = np.nan
+    with pytest.raises(tepid.InputError, match="got nan for class 2 at row 1"):
+        tepid.from_odds(z)

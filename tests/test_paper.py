@@ -79,6 +79,7 @@ def test_every_rung_that_the_data_allow_can_be_compared(fashion):
         "uncalibrated": 1.0,
         "uts": tepid.from_logits(part).value,
         "guarded": tepid.guarded(part).value,
+        "odds": tepid.from_odds(part).value,
         "models": tepid.from_models(part, other[inside]).value,
         "source-any": tepid.from_source(part, *old).value,
         "source-label": tepid.from_source(part, *old, shift="label").value,

@@ -13,6 +13,7 @@ from tepid.methods import (
     from_labels,
     from_logits,
     from_models,
+    from_odds,
     from_source,
     guarded,
 )
@@ -58,6 +59,7 @@ _FITS: dict[str, Fit] = {
     "uncalibrated": _uncalibrated,
     "uts": lambda part: from_logits(part.logits, engine=part.engine),
     "guarded": lambda part: guarded(part.logits, engine=part.engine),
+    "odds": lambda part: from_odds(part.logits, engine=part.engine),
     "models": lambda part: from_models(part.logits, *part.others, engine=part.engine),
     "source-any": lambda part: _from_source(part, "any"),
     "source-label": lambda part: _from_source(part, "label"),

@@ -25,6 +25,8 @@ class Evidence:
     deviations: float
     debias: bool
     groups: str | None = None
+    odds: bool = False
+    prior: str | None = None
 
     def check(self) -> None:
         """Refuse what does not go together; an option that does nothing is a mistake."""
@@ -36,16 +38,25 @@ class Evidence:
             "--also": bool(self.also),
             "--source": self.source is not None,
             "--guarded": self.guarded,
+            "--odds": self.odds,
         }
         names = [name for name, there in given.items() if there]
         if len(names) > 1:
             raise tepid.InputError(f"evidence must be one of {' and '.join(names)}, got both")
         if names and (self.debias or self.deviations != 1.0):
             raise tepid.InputError("--deviations and --debias must go with logits alone, got more")
-        if self.budget != 0.03 and not self.guarded:
-            raise tepid.InputError("--budget must go with --guarded, got it alone")
-        if self.shift != "any" and self.source is None:
-            raise tepid.InputError("--shift must go with --source, got it alone")
+        self._check_companions()
+
+    def _check_companions(self) -> None:
+        """Refuse an option without the one that it belongs to."""
+        lonely = {
+            "--budget": ("--guarded", self.budget != 0.03 and not self.guarded),
+            "--prior": ("--odds", self.prior is not None and not self.odds),
+            "--shift": ("--source", self.shift != "any" and self.source is None),
+        }
+        for name, (companion, alone) in lonely.items():
+            if alone:
+                raise tepid.InputError(f"{name} must go with {companion}, got it alone")
         if (self.correct is None) != (self.of is None):
             raise tepid.InputError("--correct and --of must go together, got one")
 
@@ -76,6 +87,9 @@ class Evidence:
     ) -> "tepid.Temperature":
         if self.guarded:
             return tepid.guarded(source, budget=self.budget, engine=engine)
+        if self.odds:
+            prior = self.prior and tepid.sources.open_column(self.prior, "prior")
+            return tepid.from_odds(source, prior=prior, engine=engine)
         return tepid.from_logits(
             source, deviations=self.deviations, debias=self.debias, engine=engine
         )

@@ -35,6 +35,12 @@ def fit(
     budget: Annotated[
         float, typer.Option(help="With --guarded: how far the confidence may move.")
     ] = 0.03,
+    odds: Annotated[
+        bool, typer.Option("--odds", help="Logits alone, by the authors' later weighting.")
+    ] = False,
+    prior: Annotated[
+        str | None, typer.Option(help="With --odds: a file of the classes' frequencies.")
+    ] = None,
     groups: options.Groups = None,
     out: options.Output = None,
     deviations: Annotated[
@@ -67,6 +73,8 @@ def fit(
         deviations,
         debias,
         groups,
+        odds,
+        prior,
     )
     evidence.check()
     if out is not None:

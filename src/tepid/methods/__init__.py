@@ -7,6 +7,7 @@ from tepid.methods.guard import guarded
 from tepid.methods.labels import from_labels
 from tepid.methods.logits import from_logits
 from tepid.methods.models import from_models
+from tepid.methods.odds import from_odds
 from tepid.methods.shift import from_source
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "from_labels",
     "from_logits",
     "from_models",
+    "from_odds",
     "from_source",
     "guarded",
     "judged",

@@ -27,6 +27,7 @@ _WORTH: dict[str, tuple[Verdict, str]] = {
     "source-label": ("check", "it holds if only the frequencies of the classes changed"),
     "source-none": ("check", "it holds if nothing changed since the source"),
     "guarded": ("check", "compare the implied accuracy with what is known of the model"),
+    "odds": ("check", "it holds if the prior does; compare the implied accuracy"),
     "uts": ("check", "logits alone do not settle it; compare the implied accuracy"),
     "uts-debiased": ("check", "logits alone do not settle it; compare the implied accuracy"),
 }

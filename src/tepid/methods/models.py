@@ -9,8 +9,10 @@ import numpy as np
 
 from tepid import arrays, shapes, summary
 from tepid.arrays import Array, Float64, Int64
+from tepid.curve import Curve
 from tepid.engines import Threads
 from tepid.errors import InputError, RowError
+from tepid.lattice import Lattice
 from tepid.methods import verdict
 from tepid.methods.accuracy import match
 from tepid.methods.errors import loss_error, matching_error
@@ -196,8 +198,16 @@ def _agreement(block: Block) -> Agreement:
 
 def _voted() -> Asking[tuple[Answer, float | None]]:
     """Temperature scaling on the peers' predictions, each of which counts in equal parts."""
-    answer = yield from search(Question(read=least_loss, step=loss_step, votes=_votes))
+    answer = yield from search(Question(read=least_loss, step=loss_step, summing=_ballots))
     return answer, loss_error(answer.point)
+
+
+def _ballots(block: Block, lattice: Lattice) -> Curve:
+    first, *others = (
+        Curve.of(block.logits, lattice=lattice, labels=votes, sample_weight=block.weight, bins=0)
+        for votes in _votes(block)
+    )
+    return sum(others, start=first) * (1 / len(block.peers))
 
 
 def _matched() -> Asking[tuple[Answer, float | None]]:

@@ -4,11 +4,10 @@ import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from tepid.arrays import Float64, Int64
+from tepid.arrays import Float64
 from tepid.curve import Curve
 from tepid.errors import InputError
 from tepid.lattice import Lattice
@@ -32,8 +31,8 @@ class Question:
     """Which curve to sum, where on it the answer lies, and how to step to it from near by.
 
     `others` are read off the same curve, to its precision. `first` is the window to begin with
-    where the data can be read again: by default T from 1/4 to 8. `votes` gives several columns of
-    labels for a block, which count in equal parts.
+    where the data can be read again: by default T from 1/4 to 8. `summing` gives the curve of a
+    block on a lattice where it is another than that of its thresholds and labels.
     """
 
     read: Callable[[Curve], Reading]
@@ -43,7 +42,7 @@ class Question:
     thresholds: Float64 | None = None
     exact_thresholds: Float64 | None = None
     labelled: bool = False
-    votes: Callable[[Block], list[Int64]] | None = None
+    summing: Callable[[Block, Lattice], Curve] | None = None
     per_octave: int = 2
     first: tuple[int, int] = (-3, 2)
 
@@ -164,22 +163,17 @@ def curve_of(
     """The curve of a block that a question is about."""
     thresholds = question.exact_thresholds if exact else question.thresholds
 
-    def labelled(block: Block, labels: Any) -> Curve:
+    def of(block: Block) -> Curve:
+        if question.summing is not None:
+            return question.summing(block, lattice)
         return Curve.of(
             block.logits,
             lattice=lattice,
             thresholds=thresholds,
-            labels=labels,
+            labels=block.labels if question.labelled else None,
             sample_weight=block.weight,
             bins=0,
         )
-
-    def of(block: Block) -> Curve:
-        if question.votes is None:
-            return labelled(block, block.labels if question.labelled else None)
-        columns = question.votes(block)
-        first, *others = (labelled(block, column) for column in columns)
-        return sum(others, start=first) * (1 / len(columns))
 
     return of
 
