@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tepid import arrays, demo, engines, errors, metrics, optimum, protocol, shapes, sources
+    from tepid import sklearn as sklearn
     from tepid.arrays import logits_of
     from tepid.curve import Curve
     from tepid.engines import Threads
@@ -65,6 +66,8 @@ _MODULES = (
     "shapes",
     "sources",
 )
+# Reached by name and not by `import *`, which must work without the extra that each of them needs.
+_EXTRAS = ("sklearn",)
 
 __all__ = [
     "Advice",
@@ -104,7 +107,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(f"tepid.{_HOMES[name]}"), name)
-    if name in _MODULES:
+    if name in _MODULES or name in _EXTRAS:
         return importlib.import_module(f"tepid.{name}")
     raise AttributeError(f"module 'tepid' has no attribute {name!r}")
 
