@@ -16,3 +16,7 @@ curve: tepid.Curve = tepid.Curve.of(
 )
 score: float = tepid.metrics.ece([0, 1], [[0.8, 0.2], [0.4, 0.6]])
 engine = tepid.Threads(2, lambda stage, done, total: None)
+calibrator: tepid.sklearn.TemperatureCalibrator = tepid.sklearn.TemperatureCalibrator(
+    accuracy=0.9
+).fit(logits)
+calibrated = tepid.sklearn.CalibratedClassifier(object(), use_labels=True)

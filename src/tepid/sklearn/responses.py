@@ -12,6 +12,8 @@ from tepid.methods.shift import probabilities
 Response = Literal["decision_function", "predict_proba"]
 # How far the softmax of decisions may lie from probabilities that are the same but for rounding.
 _SAME = 1e-4
+# What stands for a probability of zero.
+_UNSEEN = 1e-12
 
 
 def response_of(estimator: Any, rows: Any, k: int) -> Response:
@@ -36,17 +38,16 @@ def response_of(estimator: Any, rows: Any, k: int) -> Response:
 
 
 def logits_of(estimator: Any, response: Response, rows: Any, k: int) -> Array:
-    """The logits of rows; a probability of zero counts as the rounding of one.
+    """The logits of rows: the decisions, or the logarithms of the probabilities plus 1e-12.
 
-    That is how scikit-learn's own temperature scaling reads it, too: a forest of which no tree
-    voted for a class does not mean that the class is impossible.
+    The last is what scikit-learn's own temperature scaling adds. A forest of which no tree voted
+    for a class does not mean that the class is impossible, and labels there would be refused.
     """
     if response == "decision_function":
         return _decisions(estimator, rows, k)
     p = arrays.probability_matrix(estimator.predict_proba(rows), "predict_proba")
     _check_width(p.shape[1], k, "predict_proba")
-    p = p if p.dtype.kind == "f" else p.astype(np.float64)
-    return np.asarray(np.log(np.maximum(p, np.finfo(p.dtype).eps)))
+    return np.asarray(np.log(p + _UNSEEN))
 
 
 def _the_better(estimator: Any, rows: Any, k: int) -> Response:
