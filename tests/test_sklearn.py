@@ -25,7 +25,12 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tepid
-from tepid.sklearn import CalibratedClassifier, CalibrationWarning, TemperatureCalibrator
+from tepid.sklearn import (
+    CalibratedClassifier,
+    CalibrationWarning,
+    TemperatureCalibrator,
+    evidence,
+)
 from tests import strategies
 
 quietly = pytest.mark.filterwarnings("ignore::tepid.sklearn.CalibrationWarning")
@@ -409,6 +414,9 @@ def test_an_estimator_that_is_not_fitted_is_trained_first_and_that_is_said(train
     _, X, y = trained
     untrained = GaussianNB()
     with pytest.warns(CalibrationWarning, match="trained on the rows its temperature was found on"):
+        CalibratedClassifier(untrained, accuracy=0.8).fit(X, y)
+    assert not hasattr(untrained, "classes_")
+    with pytest.warns(CalibrationWarning, match="trained on the rows its temperature was found on"):
         fitted = CalibratedClassifier(untrained, accuracy=0.8).fit(X, y, np.arange(len(X)) % 2)
     assert not hasattr(untrained, "classes_")
     every_second = GaussianNB().fit(X[1::2], y[1::2])
@@ -509,6 +517,13 @@ def test_a_doubtful_temperature_warns_once_where_fit_was_called(network):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrationWarning)
         TemperatureCalibrator().fit(network[0])
+
+
+def test_a_status_is_said_even_without_a_sentence():
+    bare = {"samples": 5, "classes": 3, "implied_accuracy": 0.5}
+    with pytest.warns(CalibrationWarning, match=r"T = 2 \(uts, at-bound\)"):
+        evidence.warn(tepid.Temperature(2.0, "uts", status="at-bound", **bare))
+    evidence.warn(tepid.Temperature(2.0, "uts", **bare))
 
 
 def test_nothing_is_said_where_nothing_is_doubtful(network, trained):

@@ -23,7 +23,7 @@ def warn(temperature: Temperature, *more: str) -> None:
     said = " ".join([*more, *temperature.warnings])
     if said or temperature.status != "ok":
         found = f"T = {temperature.value:.4g} ({temperature.method}, {temperature.status})"
-        warnings.warn(f"{found}: {said}", CalibrationWarning, stacklevel=3)
+        warnings.warn(f"{found}: {said}" if said else found, CalibrationWarning, stacklevel=3)
 
 
 class CalibrationWarning(UserWarning):
