@@ -7,7 +7,7 @@ import numpy as np
 from tepid import arrays
 from tepid.arrays import Array
 from tepid.errors import InputError
-from tepid.methods.shift import probabilities
+from tepid.methods.entropies import probabilities
 
 Response = Literal["decision_function", "predict_proba"]
 # How far the softmax of decisions may lie from probabilities that are the same but for rounding.
