@@ -186,6 +186,7 @@ def test_bins_agree_with_a_search_among_the_edges(k):
         edges = np.arange(bins + 1) / bins
         want = np.clip(np.searchsorted(edges, p, side="left") - 1, 0, bins - 1)
         assert [scores.bin_of(v, bins) for v in p] == want.tolist()
+        assert scores.bins_of(p, bins).tolist() == want.tolist()
 
 
 @pytest.mark.parametrize("k", [2, 111, 112, 113, 128, 129, 300, 700])

@@ -33,6 +33,15 @@ def test_a_bin_holds_its_right_edge(p, b):
     assert reliability.confidence.sum() == pytest.approx(top)
 
 
+def test_a_confidence_on_any_edge_belongs_to_the_bin_below():
+    edges = np.arange(8, 16) / 15
+    p = np.stack([edges, 1 - edges], axis=1)
+    assert tepid.Reliability.of(p, np.zeros(8, int)).count.tolist() == [0.0] * 7 + [1.0] * 8
+    above = np.nextafter(edges[:-1], 1)
+    p = np.stack([above, 1 - above], axis=1)
+    assert tepid.Reliability.of(p, np.zeros(7, int)).count.tolist() == [0.0] * 8 + [1.0] * 7
+
+
 def test_ece_has_fifteen_bins_by_default():
     y, p = [0, 1], [[0.94, 0.06], [0.92, 0.08]]
     assert metrics.ece(y, p) == metrics.ece(y, p, bins=15)

@@ -9,6 +9,7 @@ import numpy as np
 from tepid import arrays, summary
 from tepid.arrays import Float64, Int64
 from tepid.kernels import scores
+from tepid.rows import Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,25 +43,23 @@ class Reliability:
         The label's probability may be 0: then the NLL is infinite.
         """
         arrays.check_bins(bins)
-        p = arrays.probability_matrix(probabilities)
-        u = arrays.weight_column(sample_weight, len(p))
-        y = arrays.label_column(labels, len(p), p.shape[1], weight=u)
-        p = np.asarray(p, np.float64)
-        chosen, top = p[np.arange(len(p)), y], p.max(axis=1, initial=0.0)
-        with np.errstate(divide="ignore"):
-            nll = -np.log(chosen)
-        brier = np.einsum("ij,ij->i", p, p) - 2 * chosen + 1
-        where = np.array([scores.bin_of(t, bins) for t in top], np.int64)
-        right = u * (p.argmax(axis=1) == y)
+        return cls.of_rows(Rows.of(labels, probabilities, sample_weight), bins=bins)
+
+    @classmethod
+    def of_rows(cls, rows: Rows, *, bins: int = 15) -> "Reliability":
+        """The summary of rows that were checked before."""
+        arrays.check_bins(bins)
+        where = scores.bins_of(rows.confidence, bins)
+        u = rows.weight
         return cls(
             bins,
-            rows=float(len(p)),
+            rows=float(len(u)),
             weight=float(u.sum()),
-            nll=_weighted(u, nll),
-            brier=float((u * brier).sum()),
+            nll=_weighted(u, rows.nll),
+            brier=float((u * rows.brier).sum()),
             count=_by_bin(where, u, bins),
-            confidence=_by_bin(where, u * top, bins),
-            correct=_by_bin(where, right, bins),
+            confidence=_by_bin(where, u * rows.confidence, bins),
+            correct=_by_bin(where, u * rows.right, bins),
         )
 
     @classmethod

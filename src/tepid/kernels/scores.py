@@ -22,6 +22,26 @@ def bin_of(p: float, bins: int) -> int:
     return b
 
 
+@kernel
+def bins_of(p: Any, bins: int) -> Any:
+    """The bin of every entry of p."""
+    where = np.empty(p.shape[0], np.int64)
+    for i in range(p.shape[0]):
+        where[i] = bin_of(p[i], bins)
+    return where
+
+
+@kernel
+def class_gaps(p: Any, labels: Any, weight: Any, gaps: Any) -> None:
+    """Add, per class and bin of its probability, how much more often it is said than true."""
+    bins = gaps.shape[1]
+    for i in range(p.shape[0]):
+        for k in range(p.shape[1]):
+            gaps[k, bin_of(p[i, k], bins)] += weight[i] * p[i, k]
+        y = labels[i]
+        gaps[y, bin_of(p[i, y], bins)] -= weight[i]
+
+
 @step
 def _score_row(z: Any, label: int, beta: float, out: Any) -> bool:
     """One row's confidence, correctness, NLL and Brier score, in float64."""
