@@ -36,3 +36,14 @@ def logits(draw, dtypes=(np.float16, np.float32, np.float64)):
 def cuts(draw, n):
     """Where to cut n rows; equal neighbours make empty parts."""
     return sorted(draw(st.lists(st.integers(0, n), max_size=5)))
+
+
+@st.composite
+def scored(draw):
+    """Labels and probabilities; rows may be alike, but in no row are two classes equally likely."""
+    n, k = draw(st.integers(1, 60)), draw(st.integers(2, 6))
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    kinds = rng.dirichlet(np.full(k, draw(st.sampled_from([0.1, 0.5, 3.0]))), size=n)
+    p = kinds[rng.integers(0, draw(st.integers(1, n)), n)]
+    known = np.array([rng.choice(k, p=row) for row in p])
+    return np.where(rng.random(n) < 0.6, known, rng.integers(0, k, n)), p

@@ -1,0 +1,62 @@
+"""Smooth calibration error: a kernel in the place of bins, and its width chosen by the data."""
+
+from typing import Any
+
+import numpy as np
+
+from tepid.arrays import Float64
+from tepid.metrics.evidence import rows_of
+from tepid.rows import Rows
+
+# Widths below two cells of the grid are beyond it.
+_CELLS = 8192
+_NARROWEST = 2 / _CELLS
+# Halvings of (0, 1) until the width is known to 1e-6.
+_HALVINGS = 20
+
+
+def smooth_ece(labels: Any, probabilities: Any = None, *, sample_weight: Any = None) -> float:
+    r"""Smooth calibration error of the top label, in [0, 1]; needs all rows.
+
+    $e(\sigma) = \int_0^1 \big|\frac{1}{n} \sum_i (right_i - conf_i) K_\sigma(conf_i, t)\big| dt$,
+    Błasiok & Nakkiran (2023), where $K_\sigma$ is the Gaussian reflected at 0 and 1, at the one
+    $\sigma$ with $e(\sigma) = \sigma$. It falls as $\sigma$ grows, so halving finds it. No bins
+    to choose, continuous in the confidences, and between |accuracy - confidence| and the mean of
+    $|right - conf|$. Less biased than `ece`, yet not without: a perfectly calibrated model does
+    not score 0. The rows are spread on a grid of 8192 cells: cost $O(n)$ and a fixed search.
+
+    >>> smooth_ece([0, 1], [[0.8, 0.2], [0.8, 0.2]])
+    0.3
+    """
+    rows = rows_of("smooth_ece", labels, probabilities, sample_weight)
+    total = rows.weight.sum()
+    if not total:
+        return float("nan")
+    waves = _waves(rows) / total
+    low, high = _NARROWEST, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if _error(waves, middle) > middle:
+            low = middle
+        else:
+            high = middle
+    # The error at the width and not the width, which the grid ends below.
+    return _error(waves, high)
+
+
+def _waves(rows: Rows) -> Float64:
+    """The cosine series of right - confidence along confidence, on the grid."""
+    gap = rows.weight * (rows.right - rows.confidence)
+    place = rows.confidence * _CELLS
+    cell = np.minimum(place.astype(np.int64), _CELLS - 1)
+    share = place - cell
+    grid = np.bincount(cell, gap * (1 - share), _CELLS + 1)
+    grid += np.bincount(cell + 1, gap * share, _CELLS + 1)
+    waves: Float64 = np.fft.rfft(grid, 2 * _CELLS).real
+    return waves
+
+
+def _error(waves: Float64, width: float) -> float:
+    # Reflection at both ends makes each cosine an eigenfunction: smoothing only shrinks it.
+    shrunk = waves * np.exp(-0.5 * (np.pi * width * np.arange(_CELLS + 1)) ** 2)
+    return float(np.abs(np.fft.irfft(shrunk, 2 * _CELLS)).sum())
