@@ -12,6 +12,7 @@ from tepid.arrays import Float64
 from tepid.errors import InputError
 from tepid.metrics import binned, means, ranked, smooth
 from tepid.metrics.excess import excess_nll
+from tepid.reliability import Reliability
 from tepid.rows import Rows
 
 # The measures of this package, none of which is ever negative, with the greatest value of each.
@@ -138,6 +139,10 @@ def draw_counts(rows: int, draws: int, seed: int) -> Iterator[Float64]:
 
 def of_counts(measure: Measure, labels: Any, probabilities: Any) -> Callable[[Float64], float]:
     """The measure as a function of how often each row counts; its rows are checked once."""
+    if isinstance(labels, Reliability):
+        raise InputError(
+            "labels must be the label of every row, since rows are drawn, got a Reliability"
+        )
     if "sample_weight" in getattr(measure, "keywords", {}):
         raise InputError("measure must leave sample_weight to the draws, got one that sets it")
     if _plain(measure) is excess_nll:
