@@ -163,6 +163,20 @@ def test_hand_computed_errors_in_order_of_confidence():
     last = 1 + (1 - 3) * math.log(4 / 3)
     assert metrics.aurc(Y, P) == pytest.approx((tie + last) / 4)
     assert metrics.eaurc(Y, P) == pytest.approx((tie + last) / 4 - 0.5 - 0.5 * math.log(0.5))
+    tie = 1 + (0 - 0.5 * 3) * math.log(5 / 3)
+    last = 1 + (1 - 5) * math.log(6 / 5)
+    assert metrics.aurc(Y, P, sample_weight=[3, 1, 1, 1]) == pytest.approx((tie + last) / 6)
+
+
+def test_a_heavy_row_after_a_light_one_keeps_the_area_finite():
+    p = [[0.9, 0.1], [0.8, 0.2]]
+    assert metrics.aurc([0, 1], p, sample_weight=[1e-100, 1e100]) == pytest.approx(1)
+    assert metrics.aurc([1, 0], p, sample_weight=[1e-100, 1e100]) == pytest.approx(0)
+
+
+def test_every_measure_is_tested_here():
+    others = {"Interval", "bootstrap", "difference", "excess_nll"}
+    assert {*SUMS, *OF_ALL_ROWS, *others} == set(metrics.__all__)
 
 
 def test_ties_go_to_the_bin_where_the_middle_of_their_weight_lies():

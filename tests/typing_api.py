@@ -15,6 +15,13 @@ curve: tepid.Curve = tepid.Curve.of(
     logits, thresholds=tails.thresholds(), lattice=tepid.Lattice.window()
 )
 score: float = tepid.metrics.ece([0, 1], [[0.8, 0.2], [0.4, 0.6]])
+part: tepid.Reliability = tepid.Reliability.of([[0.8, 0.2]], [0]) + tepid.Reliability.zero()
+worst: float = tepid.metrics.mce(part)
+saved: float = tepid.metrics.excess_nll([0, 1], [[0.8, 0.2], [0.4, 0.6]], temperature=2.0)
+found: tepid.metrics.Interval = tepid.metrics.bootstrap(tepid.metrics.nll, [0], [[0.8, 0.2]])
+gain: tepid.metrics.Interval = tepid.metrics.difference(
+    tepid.metrics.smooth_ece, [0], [[0.8, 0.2]], [[0.7, 0.3]], level=0.9, draws=100, seed=1
+)
 engine = tepid.Threads(2, lambda stage, done, total: None)
 calibrator: tepid.sklearn.TemperatureCalibrator = tepid.sklearn.TemperatureCalibrator(
     accuracy=0.9

@@ -85,9 +85,7 @@ def by_confidence(rows: Rows) -> Ties:
 
 def _area(ties: Ties) -> float:
     weight, errors = ties.weight[::-1], (ties.weight - ties.right)[::-1]
-    after = np.cumsum(weight)
-    before, erred = after - weight, np.cumsum(errors) - errors
-    rate = errors / weight
-    # The integral over a group of (erred + rate x) / (before + x); the first has nothing before it.
-    growth = np.log(after[1:] / before[1:])
-    return float((errors.sum() + ((erred - rate * before)[1:] * growth).sum()) / ties.total)
+    covered, erred, rate = np.cumsum(weight)[:-1], np.cumsum(errors)[:-1], (errors / weight)[1:]
+    # The integral over a group of (erred + rate x) / (covered + x); the first has none before it.
+    growth = np.log1p(weight[1:] / covered)
+    return float((errors.sum() + ((erred - rate * covered) * growth).sum()) / ties.total)

@@ -20,10 +20,13 @@ def smooth_ece(labels: Any, probabilities: Any = None, *, sample_weight: Any = N
 
     $e(\sigma) = \int_0^1 \big|\frac{1}{n} \sum_i (right_i - conf_i) K_\sigma(conf_i, t)\big| dt$,
     Błasiok & Nakkiran (2023), where $K_\sigma$ is the Gaussian reflected at 0 and 1, at the one
-    $\sigma$ with $e(\sigma) = \sigma$. It falls as $\sigma$ grows, so halving finds it. No bins
-    to choose, continuous in the confidences, and between |accuracy - confidence| and the mean of
-    $|right - conf|$. Less biased than `ece`, yet not without: a perfectly calibrated model does
-    not score 0. The rows are spread on a grid of 8192 cells: cost $O(n)$ and a fixed search.
+    $\sigma$ with $e(\sigma) = \sigma$. It falls as $\sigma$ grows, so halving finds it. No bins to
+    choose, continuous in the confidences, and between |accuracy - confidence| and the mean of
+    $|right - conf|$. The rows are spread on a grid of 8192 cells: cost $O(n)$ and a fixed search.
+
+    Biased upwards as `ece` is, less with few rows and more with many: calibrated rows scored .050,
+    .029 and .013 at n = 200, 1000 and 10,000, and by `ece` .080, .036 and .011
+    (`benchmarks/intervals.py`).
 
     >>> smooth_ece([0, 1], [[0.8, 0.2], [0.8, 0.2]])
     0.3
