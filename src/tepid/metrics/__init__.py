@@ -1,8 +1,9 @@
 """Measures of probabilities against labels, and how far to trust them.
 
-Each takes `(labels, probabilities)`, in scikit-learn's order, and `sample_weight`. Those that are
-sums over bins also take one `Reliability`, which merges: score the parts where they lie and add.
-The others say that they need all rows. All are NaN where there are no rows.
+Each takes `(labels, probabilities)`, in scikit-learn's order, and `sample_weight`; `excess_nll`
+takes logits. Those that are sums over bins also take one `Reliability`, which merges: score the
+parts where they lie and add. The others say that they need all rows. All are NaN where there are
+no rows.
 """
 
 from tepid.metrics.binned import (

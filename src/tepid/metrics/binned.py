@@ -37,7 +37,7 @@ def mce(
 ) -> float:
     r"""Maximum calibration error of the top label, $\max_b |acc_b - conf_b|$ over bins with rows.
 
-    Guo et al. (2017) eq. 4, never below `ece`. One row alone in its bin can decide it, so it says
+    Guo et al. (2017), never below `ece`. One row alone in its bin can decide it, so it says
     little where bins are thinly filled.
 
     >>> mce([0, 1, 1], [[0.8, 0.2], [0.8, 0.2], [0.3, 0.7]])

@@ -17,9 +17,10 @@ from tepid.rows import Rows
 def ks_error(labels: Any, probabilities: Any = None, *, sample_weight: Any = None) -> float:
     r"""Kolmogorov-Smirnov calibration error of the top label, in [0, 1]; needs all rows.
 
-    $\max_s \frac{1}{n} \big|\sum_{i: conf_i \le s} (right_i - conf_i)\big|$, Gupta et al. (2021)
-    eq. 6: the largest distance between the cumulated confidence and the cumulated accuracy. No
-    bins to choose, and never below |accuracy - confidence|, which is the last of the distances.
+    $\max_s \frac{1}{n} \big|\sum_{i: conf_i \le s} (right_i - conf_i)\big|$, Gupta et al. (2021):
+    the largest distance between cumulated confidence and cumulated accuracy. No bins to choose,
+    and never below |accuracy - confidence|, which is the last of the distances. Gaps of unlike
+    sign along the confidences cancel in part, so it is as a rule below `ece`.
 
     >>> ks_error([0, 1], [[0.9, 0.1], [0.7, 0.3]])
     0.35
@@ -35,9 +36,9 @@ def aurc(labels: Any, probabilities: Any = None, *, sample_weight: Any = None) -
 
     $\int_0^1 risk(c)\,dc$, where $risk(c)$ is the share of errors among the fraction $c$ of the
     rows with the highest confidence, and a group of equal confidence enters evenly. It judges the
-    order of the confidences and the accuracy, not the calibration. Others report the mean of the
-    risk after each row, Geifman & El-Yaniv (2017), which differs by order $1/n$ and is changed by
-    counting every row twice; the area is not.
+    order of the confidences and the accuracy, not the calibration. Geifman et al. (2019)
+    take the mean of the risk after each row, which differs by order $\log(n) / n$ and is
+    changed by counting every row twice; the area is not.
 
     >>> aurc([0, 1], [[0.9, 0.1], [0.7, 0.3]])
     0.1534
