@@ -50,14 +50,22 @@ def test_importing_tepid_imports_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
-def test_torch_scipy_and_scikit_learn_are_never_imported_by_the_library():
-    heavy = {"torch", "scipy", "sklearn", "matplotlib"}
-    # The one package that is built on scikit-learn, and is itself imported only when it is named.
-    allowed = {"sklearn": SOURCES / "sklearn"}
+# What is optional, and the one place of the library that is built on it.
+OPTIONAL = {
+    "scipy": ("scaling/extras.py",),
+    "sklearn": ("scaling/extras.py", "sklearn/"),
+    "torch": ("torch/",),
+    "matplotlib": ("plots/",),
+    "onnx": ("onnx/",),
+    "onnxruntime": ("onnx/",),
+}
+
+
+def test_optional_packages_are_imported_only_by_the_parts_that_are_built_on_them():
     for path in SOURCES.rglob("*.py"):
-        for name in _imported(path) & heavy:
-            assert name in allowed, (path.name, name)
-            assert path.is_relative_to(allowed[name]), (path.name, name)
+        place = path.relative_to(SOURCES).as_posix()
+        for name in _imported(path) & OPTIONAL.keys():
+            assert place.startswith(OPTIONAL[name]), (place, name)
 
 
 def _imported(path):
@@ -69,6 +77,21 @@ def _imported(path):
         elif isinstance(node, ast.ImportFrom) and not node.level:
             tops.add(str(node.module).partition(".")[0])
     return tops
+
+
+def test_importing_tepid_does_not_import_the_scalings():
+    code = "import tepid, tepid.methods, sys; print([m for m in sys.modules if 'scaling' in m])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_scipy_and_scikit_learn_are_not_imported_before_a_scaling_is_fitted():
+    code = (  # numba itself looks whether SciPy is there
+        "import tepid.scaling, sys; "
+        "print([m for m in ('scipy.optimize', 'scipy.special', 'sklearn') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_files_stay_small():

@@ -4,7 +4,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tepid import arrays, demo, engines, errors, metrics, optimum, protocol, shapes, sources
+    from tepid import (
+        arrays,
+        demo,
+        engines,
+        errors,
+        metrics,
+        optimum,
+        protocol,
+        scaling,
+        shapes,
+        sources,
+    )
     from tepid import sklearn as sklearn
     from tepid.arrays import logits_of
     from tepid.curve import Curve
@@ -63,6 +74,7 @@ _MODULES = (
     "metrics",
     "optimum",
     "protocol",
+    "scaling",
     "shapes",
     "sources",
 )
@@ -99,6 +111,7 @@ __all__ = [
     "metrics",
     "optimum",
     "protocol",
+    "scaling",
     "shapes",
     "sources",
 ]

@@ -1,0 +1,140 @@
+"""Mixture: ensemble temperature scaling."""
+
+import dataclasses
+import itertools
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tepid.arrays import Float64
+from tepid.methods import from_labels
+from tepid.scaling import saving
+from tepid.scaling.calling import applied
+from tepid.scaling.rows import about, labelled, softmax
+
+_FACES = [face for size in (1, 2, 3) for face in itertools.combinations(range(3), size)]
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """A mixture of softmax(z / T), softmax(z) and the uniform distribution; call it on logits.
+
+    `weights` are those of the three, in this order. The uniform part is shared by the classes that
+    are not masked. All three keep a row's largest logit on top, and so does the mixture.
+    """
+
+    method: str
+    _: dataclasses.KW_ONLY
+    samples: int
+    classes: int
+    temperature: float
+    weights: Float64
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def keeps_argmax(self) -> bool:
+        """Whether a row's largest logit always has its largest probability; it has."""
+        return True
+
+    def __call__(self, logits: Any, *, class_axis: int | None = None) -> Any:
+        """Probabilities, in the shape of the logits."""
+        return applied(self, logits, class_axis)
+
+    def of_rows(self, z: Float64) -> Float64:
+        """Probabilities of checked logits (n, k)."""
+        scaled, plain, uniform = _parts(z, self.temperature)
+        w = self.weights
+        return np.asarray(w[0] * scaled + w[1] * plain + w[2] * uniform)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to `.npz`; a crash leaves the old file whole."""
+        saving.save(self, path)
+
+
+def ensemble(
+    logits: Any,
+    labels: Any = None,
+    *,
+    sample_weight: Any = None,
+    class_axis: int | None = None,
+) -> Mixture:
+    r"""Ensemble temperature scaling, Zhang et al. (2020) eq. 8.
+
+    $w_1\,\mathrm{softmax}(z/T) + w_2\,\mathrm{softmax}(z) + w_3/K$ with weights that are not
+    negative and sum to one: T by NLL first, then the weights, by NLL too, which is convex in them.
+    The temperature alone is among the mixtures, so on the rows of the fit the NLL is never above
+    that of temperature scaling. Solved by Newton steps on the simplex; no library is needed.
+
+    >>> fitted = ensemble([[4.0, 0.0], [4.0, 0.0], [4.0, 0.0], [0.0, 4.0]], [0, 0, 1, 1])
+    >>> fitted([[4.0, 0.0]])
+    array([[0.75, 0.25]])
+    """
+    rows = labelled(logits, labels, sample_weight, class_axis)
+    fitted = from_labels(rows.z, rows.y, sample_weight=rows.u)
+    own = np.arange(len(rows.y)), rows.y
+    chosen = np.column_stack([part[own] for part in _parts(rows.z, fitted.value)])
+    return Mixture(
+        "ensemble",
+        samples=len(rows.y),
+        classes=rows.z.shape[1],
+        temperature=fitted.value,
+        weights=_lightest(chosen, rows.u / rows.u.sum()),
+        warnings=about(rows),
+    )
+
+
+def _parts(z: Float64, temperature: float) -> tuple[Float64, Float64, Float64]:
+    d = z - z.max(axis=1, keepdims=True)
+    open_ = ~np.isneginf(z)
+    uniform = open_ / open_.sum(axis=1, keepdims=True)
+    with np.errstate(over="ignore"):  # beyond float64 a class is as good as masked
+        return softmax(d / temperature), softmax(d), uniform
+
+
+def _lightest(chosen: Float64, u: Float64) -> Float64:
+    """The weights on the simplex with the least NLL, starting from the first part alone."""
+    w = np.array([1.0, 0.0, 0.0])
+    # A row to which no part gives anything says nothing of the weights.
+    chosen, u = chosen[chosen.any(axis=1)], u[chosen.any(axis=1)]
+    if not (chosen @ w > 0).all():
+        w = np.array([0.0, 0.0, 1.0])
+    best = _nll(chosen, u, w)
+    for _ in range(100):
+        ratio = chosen / (chosen @ w)[:, None]
+        slope, bend = -(u @ ratio), (u[:, None] * ratio).T @ ratio
+        step = _least_quadratic(slope - bend @ w, bend) - w
+        length = 1.0
+        while (better := _nll(chosen, u, w + length * step)) >= best and length > 1e-9:
+            length /= 2
+        if better >= best:
+            break
+        w, best = w + length * step, better
+    return np.asarray(np.clip(w, 0, 1) / np.clip(w, 0, 1).sum())
+
+
+def _nll(chosen: Float64, u: Float64, w: Float64) -> float:
+    p = chosen @ w
+    return float(-(u @ np.log(p))) if (p > 0).all() else np.inf
+
+
+def _least_quadratic(slope: Float64, bend: Float64) -> Float64:
+    """The minimum of slope·w + w·bend·w/2 on the simplex: the best of its seven faces."""
+    best, least = np.array([1.0, 0.0, 0.0]), np.inf
+    for face in _FACES:
+        w = _on_face(slope, bend, list(face))
+        value = float(slope @ w + w @ bend @ w / 2)
+        if (w >= 0).all() and value < least:
+            best, least = w, value
+    return best
+
+
+def _on_face(slope: Float64, bend: Float64, face: list[int]) -> Float64:
+    """The minimum with weights off the face at zero, where the others sum to one."""
+    n = len(face)
+    system = np.ones((n + 1, n + 1))
+    system[:n, :n], system[n, n] = bend[np.ix_(face, face)], 0.0
+    w = np.zeros(3)
+    w[face] = np.linalg.lstsq(system, np.append(-slope[face], 1.0), rcond=None)[0][:n]
+    return w
