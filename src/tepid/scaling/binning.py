@@ -75,7 +75,7 @@ def tallied(column: Column) -> Tally:
     """The tally of one class's probabilities."""
     order = np.argsort(column.p, kind="stable")
     p, u = column.p[order], column.u[order]
-    last = np.append(p[1:] != p[:-1], [True] * bool(len(p)))
+    last = np.append(p[1:] != p[:-1], np.ones(min(len(p), 1), bool))
     hits = np.cumsum(u * column.hit[order])
     return Tally(p[last], np.cumsum(u)[last], hits[last])
 

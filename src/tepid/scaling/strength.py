@@ -12,7 +12,7 @@ FOLDS = 5
 # From nothing to all but free. Off the diagonal there are K times as many weights.
 INTERCEPTS = (1e2, 1e1, 1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 OFF_DIAGONAL = (1e6, 1e5, 1e4, 1e3, 1e2, 1e1, 1.0, 1e-1, 1e-2, 1e-3)
-# A fold is left when the loss on its rows has grown by this share of the least so far.
+# A path is left when the loss on rows left out has grown by this share of the least so far.
 _WORSE = 1e-3
 _STOP = (1e-6, 100)
 
@@ -40,28 +40,33 @@ def chosen(problem: Problem, folds: Int64, first: Point) -> Choice:
 
 
 def _best(problem: Problem, folds: Int64, path: list[Strength], first: Point) -> Choice:
-    totals, temperature = np.zeros(len(path)), 0.0
-    for fold in range(int(folds.max()) + 1):
-        out = folds == fold
-        share, left = float(problem.u[out].sum()), problem.part(out)
-        totals += share * _followed(problem.part(~out), left, path, first)
-        temperature += share * loss(left, first._replace(m=None))
-    best = int(totals.argmin())
-    return Choice(path[best], float(totals[best]), temperature)
+    """The best of a path, which is followed until things grow worse.
 
-
-def _followed(kept: Problem, left: Problem, path: list[Strength], point: Point) -> Float64:
-    """The NLL of the rows left out at each strength, each fit starting where the last one ended.
-
-    Infinite from where things grew worse: the path is followed no further.
+    Each fold's fit starts where its last one ended.
     """
-    losses, known = np.full(len(path), np.inf), moments(kept, point)
-    for i, strength in enumerate(path):
-        point, _ = descend(kept, strength, point, known, _STOP)
-        losses[i] = loss(left, point)
-        if losses[i] > losses.min() * (1 + _WORSE):
+    points = [first] * (int(folds.max()) + 1)
+    losses: list[float] = []
+    for strength in path:
+        points = [
+            _refitted(problem.part(folds != fold), strength, point)
+            for fold, point in enumerate(points)
+        ]
+        losses.append(_left_out(problem, folds, points))
+        if losses[-1] > min(losses) * (1 + _WORSE):
             break
-    return losses
+    best = int(np.argmin(losses))
+    return Choice(path[best], losses[best], loss(problem, first._replace(m=None)))
+
+
+def _refitted(kept: Problem, strength: Strength, point: Point) -> Point:
+    return descend(kept, strength, point, moments(kept, point), _STOP)[0]
+
+
+def _left_out(problem: Problem, folds: Int64, points: list[Point]) -> float:
+    """The mean NLL of all rows, each by the fit that did not see it."""
+    shares = [float(problem.u[folds == fold].sum()) for fold in range(len(points))]
+    parts = (loss(problem.part(folds == fold), point) for fold, point in enumerate(points))
+    return sum(share * part for share, part in zip(shares, parts, strict=True))
 
 
 def folds_of(z: Float64) -> Int64:
