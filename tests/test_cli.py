@@ -1,6 +1,8 @@
 """The command line: every verb in a process of its own, and every refusal in one sentence."""
 
+import csv
 import importlib.metadata
+import io
 import json
 import os
 import subprocess
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 import tepid
+from tepid.cli import scaled
 
 VERBS = ("fit", "apply", "score", "compare", "demo")
 KEYS = [
@@ -17,6 +20,10 @@ KEYS = [
     "interval", "sensitivity", "precision", "warnings",
 ]  # fmt: skip
 MEASURES = {"accuracy", "confidence", "nll", "brier", "ece"}
+EVERY_MEASURE = MEASURES | {
+    "excess_nll", "brier_calibration", "brier_refinement", "ece_equal_mass", "ece_classwise", "mce",
+    "rmsce_debiased", "smooth_ece", "ks_error", "aurc",
+}  # fmt: skip
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -236,15 +243,23 @@ def test_apply_keeps_the_shape_of_the_logits(tepid_here):
 
 def test_score_measures_before_and_after(made):
     printed = _json(_spawn("score", "z.npy", "y.npy", "-c", "cal.json", "--json"))
-    assert set(printed) == {"samples", "before", "after"}
-    assert printed["samples"] == 360
+    assert set(printed) == {"samples", "before", "after", "draws", "intervals", "change"}
+    assert (printed["samples"], printed["draws"]) == (360, 200)
     t = tepid.load("cal.json")
     for name, temperature in (("before", 1.0), ("after", t.value)):
         r = tepid.Reliability.of_logits(*made, temperature=temperature)
-        assert set(printed[name]) == MEASURES
+        assert set(printed[name]) == set(printed["intervals"][name]) == EVERY_MEASURE
         for measure in MEASURES:
             exact = getattr(tepid.metrics, measure)(r)
-            assert printed[name][measure] == pytest.approx(exact, rel=1e-9)
+            assert printed[name][measure] == pytest.approx(exact, rel=1e-5)
+    p = t(made[0])
+    for measure in EVERY_MEASURE - {"excess_nll"}:
+        exact = getattr(tepid.metrics, measure)(made[1], p)
+        assert printed["after"][measure] == pytest.approx(exact, rel=1e-9)
+    found = tepid.metrics.bootstrap(tepid.metrics.brier, made[1], p, draws=200)
+    assert printed["intervals"]["after"]["brier"] == pytest.approx([found.low, found.high])
+    assert printed["change"]["nll"]["high"] < 0
+    assert printed["after"]["excess_nll"] < 1e-6 < printed["before"]["excess_nll"]
     assert printed["after"]["nll"] < printed["before"]["nll"]
     assert printed["after"]["accuracy"] == printed["before"]["accuracy"]
 
@@ -264,9 +279,10 @@ def test_score_measures_before_and_after(made):
     ids=" ".join,
 )
 def test_score_finds_the_labels_wherever_they_are(made, tepid_here, options):
-    printed = _json(tepid_here("score", *options, "--json"))
+    printed = _json(tepid_here("score", *options, "--json", "--draws", "0"))
     exact = tepid.metrics.nll(tepid.Reliability.of_logits(*made))
     assert set(printed) == {"samples", "before"}
+    assert set(printed["before"]) == EVERY_MEASURE
     assert printed["before"]["nll"] == pytest.approx(exact, rel=1e-5)
 
 
@@ -286,6 +302,15 @@ def test_score_draws_a_table_and_a_diagram(tepid_here):
         assert words in out
 
 
+def test_too_many_rows_are_scored_by_sums_alone(monkeypatch, tepid_here):
+    monkeypatch.setattr("tepid.cli.scoring._IN_MEMORY", 100)
+    code, out, err = tepid_here("score", "both.npz", "-c", "cal.json", "--json")
+    assert code == 0
+    assert "too many rows to hold at once: sums alone, without intervals" in err
+    assert set(json.loads(out)) == {"samples", "before", "after"}
+    assert set(json.loads(out)["after"]) == MEASURES
+
+
 def test_an_infinite_measure_is_null_in_json(tepid_here):
     np.save("p.npy", [[1.0, 0.0], [0.5, 0.5]])
     np.save("y.npy", [1, 0])
@@ -294,7 +319,68 @@ def test_an_infinite_measure_is_null_in_json(tepid_here):
     assert printed["before"]["accuracy"] == 0.5
 
 
+# --- calibrators of more than one number
+
+
+@pytest.mark.parametrize("method", scaled.METHODS)
+def test_fit_apply_and_score_take_every_method(method, made, tepid_here):
+    z, y = made
+    line = ("fit", "z.npy", "--labels", "y.npy", "--method", method, "-o", "m.npz", "--json")
+    code, out, err = tepid_here(*line)
+    assert (code, err) == (0, "")
+    printed = json.loads(out)
+    expected = getattr(tepid.scaling, method)(z, y)
+    p = expected(z)
+    assert printed["method"] == method
+    assert printed["keeps_argmax"] == expected.keeps_argmax
+    assert printed["accuracy_before"] == (z.argmax(axis=1) == y).mean()
+    assert printed["accuracy_after"] == pytest.approx(tepid.metrics.accuracy(y, p))
+    assert printed["warnings"] == list(expected.warnings)
+    code, _, _ = tepid_here("apply", "m.npz", "z.npy", "-o", "out.npy")
+    assert code == 0
+    np.testing.assert_array_equal(np.load("out.npy"), p)
+    code, out, _ = tepid_here("score", "both.npz", "-c", "m.npz", "--json", "--draws", "0")
+    assert json.loads(out)["after"]["brier"] == pytest.approx(tepid.metrics.brier(y, p))
+
+
+def test_fit_says_what_a_method_does_to_the_accuracy(tepid_here):
+    line = ("fit", "z.npy", "--labels", "y.npy", "--method", "isotonic", "-o", "m.npz")
+    _, out, _ = tepid_here(*line)
+    for words in ("accuracy before", "accuracy after", "keeps the argmax", "wrote m.npz"):
+        assert words in out
+
+
 # --- compare
+
+
+@pytest.mark.parametrize("form", ["csv", "latex", "json", "table"])
+def test_compare_prints_in_every_form(form, tepid_here):
+    line = ("compare", "both.npz", "--splits", "2", "--methods", "uncalibrated,temperature,vector")
+    code, out, _ = tepid_here(*line, "--format", form)
+    result = json.loads(tepid_here(*line, "--json")[1])
+    assert code == 0
+    assert all(name in out for name in result["methods"])
+    nll = result["methods"]["temperature"]["nll"]
+    best = min(m["nll"]["mean"] for m in result["methods"].values())
+    if form == "csv":
+        rows = list(csv.DictReader(io.StringIO(out)))
+        row = next(r for r in rows if (r["method"], r["measure"]) == ("temperature", "nll"))
+        assert (float(row["mean"]), float(row["sd"])) == (nll["mean"], nll["sd"])
+        assert [float(r["mean"]) for r in rows if r["standing"] == "best" and r["measure"] == "nll"]
+    elif form == "latex":
+        assert out.startswith("\\begin{tabular}{lrrrr}\n\\toprule\n")
+        assert f"{{\\boldmath${best:.4f} \\pm" in out
+        assert "vector &  &" in out  # which has no temperature
+    elif form == "table":
+        assert f"{best:.4f} ±" in out.split(" *")[0]
+
+
+def test_compare_says_what_it_left_out(tepid_here):
+    code, out, err = tepid_here("compare", "both.npz", "--splits", "1", "--methods", "all")
+    assert code == 0
+    assert "models was left out: it needs another model." in err
+    for name in scaled.METHODS:
+        assert name in out
 
 
 def test_compare_reports_mean_and_sd_of_every_method(made):
@@ -479,6 +565,14 @@ REFUSED = {
     "score z.npy y.npy -c no.json": "no.json",
     "score z.npy u.npy": "labels must be in 0..3, got 4 at row",
     "score grid.npy y.npy": "class_axis must say where the classes are",
+    "compare both.npz --format pdf": "--format must be one of table, csv, latex, json, got pdf",
+    "compare both.npz --methods uts,magic": "or all, got 'magic'",
+    "compare both.npz --methods models": "methods must come with another model for models",
+    "score both.npz --draws -1": "--draws must not be below zero, got -1",
+    "fit z.npy --labels y.npy --method magic": "--method must be one of temperature, vector,",
+    "fit z.npy --method vector": "--method must go with --labels, got it alone",
+    "fit z.npy --labels y.npy --method vector -o m.json": "output must end in .npz, got m.json",
+    "fit z.npy --labels y.npy --method vector --groups y.npy": "--groups must go with",
     "compare both.npz --splits 0": "splits must be at least 1, got 0",
     "compare both.npz --fraction 0": "fraction must leave rows on both sides, got 0",
     "compare both.npz --fraction 1": "fraction must leave rows on both sides, got 1",

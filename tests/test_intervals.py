@@ -9,6 +9,7 @@ from scipy import stats
 
 import tepid
 from tepid import metrics
+from tepid.metrics.excess import excess_of_counts
 
 EVERY = ("accuracy", "confidence", "nll", "brier", "ece", "mce", "rmsce_debiased",
          "brier_calibration", "brier_refinement", "ece_equal_mass", "ece_classwise", "smooth_ece",
@@ -136,10 +137,25 @@ def test_bins_are_set_by_a_partial(rows):
     assert found.high == pytest.approx(other.high)
 
 
+@pytest.mark.parametrize("temperature", [1.0, 3.0])
+def test_tabulated_losses_give_the_excess_of_every_draw(rows, temperature):
+    y, z, _ = rows
+    quick = excess_of_counts(y, z, temperature)
+    rng = np.random.default_rng(0)
+    for counts in (np.ones(len(y)), *(rng.poisson(1.0, len(y)).astype(float) for _ in range(5))):
+        exact = metrics.excess_nll(y, z, temperature=temperature, sample_weight=counts)
+        assert quick(counts) == pytest.approx(exact, abs=2e-6)
+    # Few rows, whose own best temperature lies far from that of all.
+    lonely = np.zeros(len(y))
+    lonely[np.flatnonzero(z.argmax(axis=1) != y)[:4]] = 1.0
+    exact = metrics.excess_nll(y, z, temperature=temperature, sample_weight=lonely)
+    assert quick(lonely) == pytest.approx(exact, abs=2e-6)
+
+
 def test_excess_nll_has_an_interval_from_logits(rows):
     y, z, _ = rows
     found = metrics.bootstrap(metrics.excess_nll, y, z, draws=60)
-    assert found.value == metrics.excess_nll(y, z)
+    assert found.value == pytest.approx(metrics.excess_nll(y, z), abs=1e-6)
     assert 0 < found.low < found.value < found.high
     better = metrics.difference(metrics.excess_nll, y, z, z / 2, draws=60)
     assert better.low < better.value < better.high < 0

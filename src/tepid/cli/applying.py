@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 import tepid
-from tepid.cli import options, output
+from tepid.cli import options, output, scaled
 
 
 def apply(
@@ -24,28 +24,29 @@ def apply(
     Example: tepid apply calibration.json logits.npy -o probabilities.npy
     """
     output.refuse_overwriting(out, logits, calibration)
-    temperature = tepid.load(calibration)
-    output.doubts(temperature)
+    calibrator = scaled.load(calibration)
+    output.doubts(calibrator)
     source = tepid.sources.open_source(
         logits, class_axis=class_axis, probabilities=probabilities, groups=groups
     )
-    output.note_strangers(temperature, source)
-    blocks = _calibrated(temperature, source)
+    output.note_strangers(calibrator, source)
+    blocks = _calibrated(calibrator, source)
     if class_axis is not None and source.lead is not None:
         blocks = iter([_shaped(list(blocks), source.lead, class_axis)])
     written = tepid.sources.write_blocks(out, blocks)
     rows = source.rows or written
-    summary = {"output": str(out), "samples": rows, "classes": temperature.classes}
+    summary = {"output": str(out), "samples": rows, "classes": calibrator.classes}
     if as_json:
         output.print_json(summary)
     else:
         output.console().print(f"wrote {rows} rows of probabilities to {out}", markup=False)
 
 
-def _calibrated(temperature: "tepid.Temperature", source: "tepid.sources.Source") -> Iterator[Any]:
-    for block in source.blocks(tepid.shapes.rows_per_block(temperature.classes)):
+def _calibrated(calibrator: Any, source: "tepid.sources.Source") -> Iterator[Any]:
+    for block in source.blocks(tepid.shapes.rows_per_block(calibrator.classes)):
         try:
-            yield temperature(block.logits, groups=block.groups)
+            groups = {} if block.groups is None else {"groups": block.groups}
+            yield calibrator(block.logits, **groups)
         except tepid.errors.RowError as error:
             raise error.moved(block.start, block.name) from None
 

@@ -1,12 +1,13 @@
 """`tepid compare`."""
 
-from typing import Annotated, Any
+from typing import Annotated, Literal, get_args
 
 import typer
-from rich.table import Table
 
 import tepid
-from tepid.cli import options, output
+from tepid.cli import options, output, standings
+
+Form = Literal["table", "csv", "latex", "json"]
 
 
 def compare(
@@ -21,6 +22,9 @@ def compare(
     splits: Annotated[int, typer.Option(help="How many random splits.")] = 10,
     fraction: Annotated[float, typer.Option(help="The part of the rows to calibrate on.")] = 0.2,
     seed: Annotated[int, typer.Option(help="Which splits.")] = 0,
+    form: Annotated[
+        str, typer.Option("--format", help="How to print: table, csv, latex or json.")
+    ] = "table",
     probabilities: options.Probabilities = False,
     class_axis: options.ClassAxis = None,
     threads: options.ThreadCount = None,
@@ -30,6 +34,8 @@ def compare(
 
     Example: tepid compare logits.npz --methods all --also other.npy
     """
+    if form not in get_args(Form):
+        raise tepid.InputError(f"--format must be one of {', '.join(get_args(Form))}, got {form}")
     data = tepid.sources.open_source(
         logits,
         labels=output.labels_beside(logits) if labels is None else labels,
@@ -49,40 +55,10 @@ def compare(
             seed=seed,
             engine=engine,
         )
-    if as_json:
+    if as_json or form == "json":
         output.print_json(result)
+    elif form == "table":
+        standings.show(result)
     else:
-        _show(result)
-
-
-def _show(result: dict[str, Any]) -> None:
-    title = (
-        f"{result['splits']} splits of {result['samples']} rows, {result['fraction']:.0%} to "
-        "calibrate; mean ± sd"
-    )
-    table = Table(box=None, padding=(0, 2))
-    table.add_column()
-    for name in ("T", "NLL", "ECE %", "accuracy %"):
-        table.add_column(name, justify="right")
-    for name, m in result["methods"].items():
-        table.add_row(
-            name,
-            _cell(m["temperature"], 1, 3) if "temperature" in m else "",
-            _cell(m["nll"], 1, 4),
-            _cell(m["ece"], 100, 2),
-            _cell(m["accuracy"], 100, 2),
-        )
-    screen = output.console()
-    screen.print(title, soft_wrap=True)
-    screen.print(table)
-    for name, m in result["methods"].items():
-        if "refused" in m:
-            output.note(f"{name} refused {m['refused']} splits, which count as T = 1.")
-    if result["cost_of_uts"] is not None:
-        screen.print(f"uts took {result['cost_of_uts']:.1f} times as long as temperature")
-
-
-def _cell(value: dict[str, float | None], factor: float, digits: int) -> str:
-    mean, sd = value["mean"], value["sd"]
-    spread = "" if sd is None else f" ± {factor * sd:.{digits}f}"
-    return f"{factor * (mean or 0.0):.{digits}f}{spread}"
+        printed = standings.as_csv if form == "csv" else standings.as_latex
+        typer.echo(printed(result), nl=False)

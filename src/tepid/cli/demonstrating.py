@@ -1,7 +1,7 @@
 """`tepid demo`."""
 
 import tepid
-from tepid.cli import fitting, options, output, scoring
+from tepid.cli import fitting, judging, options, output, scoring
 
 
 def demo(as_json: options.Json = False) -> None:
@@ -26,4 +26,4 @@ def demo(as_json: options.Json = False) -> None:
     )
     fitting.show(temperature, None)
     screen.print("\nThen, with the labels that tepid did not see, what it did:\n")
-    scoring.show(scored, as_json=False)
+    scoring.show(scored, judging.Judged({}, {}, {}, 0), as_json=False)

@@ -27,6 +27,7 @@ class Evidence:
     groups: str | None = None
     odds: bool = False
     prior: str | None = None
+    method: str = "temperature"
 
     def check(self) -> None:
         """Refuse what does not go together; an option that does nothing is a mistake."""
@@ -53,6 +54,7 @@ class Evidence:
             "--budget": ("--guarded", self.budget != 0.03 and not self.guarded),
             "--prior": ("--odds", self.prior is not None and not self.odds),
             "--shift": ("--source", self.shift != "any" and self.source is None),
+            "--method": ("--labels", self.method != "temperature" and self.labels is None),
         }
         for name, (companion, alone) in lonely.items():
             if alone:

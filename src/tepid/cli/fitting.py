@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 import tepid
-from tepid.cli import options, output
+from tepid.cli import options, output, scaled
 from tepid.cli.evidence import Evidence
 
 
@@ -17,6 +17,9 @@ def fit(
     labels: Annotated[
         str | None, typer.Option(help="Labels of every row, if there are any.")
     ] = None,
+    method: Annotated[
+        str, typer.Option(help=f"With --labels: temperature, {', '.join(scaled.METHODS)}.")
+    ] = "temperature",
     accuracy: Annotated[
         str | None,
         typer.Option(help="The model's accuracy: 0.93, 0.93±0.01 (or +-), or 0.91..0.95."),
@@ -75,11 +78,12 @@ def fit(
         groups,
         odds,
         prior,
+        method,
     )
     evidence.check()
     if out is not None:
         output.refuse_overwriting(out, logits, labels, sample_weight, few, source, *(also or ()))
-        _check_name(out)
+        _check_name(out, ".json" if method == "temperature" else ".npz")
     data = tepid.sources.open_source(
         logits,
         labels=labels,
@@ -90,14 +94,17 @@ def fit(
     )
     if data.binary:
         output.note("One value for each row was read as the binary logit of class 1.")
+    if method != "temperature":
+        scaled.fit(data, method, out, as_json=as_json)
+        return
     with output.working(threads) as engine:
         result = evidence.fit(data, engine)
     _deliver(result, out, as_json=as_json)
 
 
-def _check_name(out: Path) -> None:
-    if out.suffix.lower() != ".json":
-        raise tepid.InputError(f"output must end in .json, got {out.name}")
+def _check_name(out: Path, suffix: str) -> None:
+    if out.suffix.lower() != suffix:
+        raise tepid.InputError(f"output must end in {suffix}, got {out.name}")
 
 
 def _deliver(result: "tepid.Temperature", out: Path | None, *, as_json: bool) -> None:

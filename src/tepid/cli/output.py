@@ -73,25 +73,26 @@ def note(sentence: str) -> None:
     Console(stderr=True, highlight=False).print(f"[yellow]note[/yellow] {sentence}", soft_wrap=True)
 
 
-def doubts(temperature: "tepid.Temperature") -> None:
-    """Say why a temperature is not to be used without a thought."""
-    if temperature.status != "ok":
-        note(f"The status of this calibration is {temperature.status}.")
-    for sentence in temperature.warnings:
+def doubts(calibrator: Any) -> None:
+    """Say why a calibration is not to be used without a thought."""
+    if getattr(calibrator, "status", "ok") != "ok":
+        note(f"The status of this calibration is {calibrator.status}.")
+    for sentence in calibrator.warnings:
         note(sentence)
 
 
-def note_strangers(temperature: "tepid.Temperature", source: "tepid.sources.Source") -> None:
+def note_strangers(calibrator: Any, source: "tepid.sources.Source") -> None:
     """Say which rows get the temperature of all, and refuse groups that none was fitted for."""
+    groups = getattr(calibrator, "groups", {})
     if source.groups is None:
-        if temperature.groups:
+        if groups:
             note("The calibration has groups; without --groups every row gets the T of all rows.")
         return
-    if not temperature.groups:
+    if not groups:
         raise tepid.InputError(
             "--groups must go with a calibration that has groups, got one without"
         )
-    strangers = [name not in temperature.groups for name in source.groups]
+    strangers = [name not in groups for name in source.groups]
     if any(strangers):
         note(f"{sum(strangers)} rows are of groups that were not fitted and get the T of all rows.")
 

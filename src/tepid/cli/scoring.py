@@ -1,11 +1,16 @@
 """`tepid score`."""
 
 from collections.abc import Callable
+from typing import Annotated, Any
 
+import typer
 from rich.table import Table
 
 import tepid
-from tepid.cli import diagram, options, output
+from tepid.cli import diagram, judging, options, output, scaled
+
+# More logits than this are summed block by block, without the measures that need all rows.
+_IN_MEMORY = 1 << 26
 
 
 def score(
@@ -13,6 +18,9 @@ def score(
     labels: options.Labels = None,
     calibration: options.Calibration = None,
     groups: options.Groups = None,
+    draws: Annotated[
+        int, typer.Option(help="Bootstrap draws for the intervals; 0 for none.")
+    ] = 200,
     probabilities: options.Probabilities = False,
     class_axis: options.ClassAxis = None,
     threads: options.ThreadCount = None,
@@ -22,6 +30,8 @@ def score(
 
     Example: tepid score logits.npy labels.npy -c calibration.json
     """
+    if draws < 0:
+        raise tepid.InputError(f"--draws must not be below zero, got {draws}")
     source = tepid.sources.open_source(
         logits,
         labels=output.labels_beside(logits) if labels is None else labels,
@@ -29,62 +39,85 @@ def score(
         probabilities=probabilities,
         groups=groups,
     )
-    fitted = {} if calibration is None else {"after": tepid.load(calibration)}
-    for temperature in fitted.values():
-        output.doubts(temperature)
-        output.note_strangers(temperature, source)
+    fitted = {} if calibration is None else {"after": scaled.load(calibration)}
+    for calibrator in fitted.values():
+        output.doubts(calibrator)
+        output.note_strangers(calibrator, source)
     with output.working(threads) as engine:
         scored = {"before": engine.total(_reliability(None), source, "scoring before")}
-        for name, temperature in fitted.items():
-            scored[name] = engine.total(_reliability(temperature), source, f"scoring {name}")
-    show(scored, as_json=as_json)
+        for name, calibrator in fitted.items():
+            scored[name] = engine.total(_reliability(calibrator), source, f"scoring {name}")
+        judged = judging.Judged({}, {}, {}, 0)
+        if scored["before"].rows * (source.classes or 2) <= _IN_MEMORY:
+            judged = judging.judged(source, fitted, draws, engine)
+        elif draws:
+            output.note("There are too many rows to hold at once: sums alone, without intervals.")
+    show(scored, judged, as_json=as_json)
 
 
-def show(scored: dict[str, "tepid.Reliability"], *, as_json: bool) -> None:
-    """Print every measure of each reliability, and its diagram."""
-    measured = {name: tepid.protocol.measures(r) for name, r in scored.items()}
-    if as_json:
-        output.print_json({"samples": round(scored["before"].rows)} | measured)
-        return
-    table = Table(box=None, padding=(0, 2), title="score", title_justify="left")
-    table.add_column()
-    for name in measured:
-        table.add_column(name, justify="right")
-    rows: dict[str, tuple[str, Callable[[float], str]]] = {
-        "accuracy": ("accuracy", _percent),
-        "confidence": ("mean confidence", _percent),
-        "nll": ("NLL", _plain),
-        "brier": ("Brier", _plain),
-        "ece": ("ECE", _percent),
+def show(
+    scored: dict[str, "tepid.Reliability"], judged: "judging.Judged", *, as_json: bool
+) -> None:
+    """Print every measure with its interval, and the reliability diagrams."""
+    measured = {
+        name: tepid.protocol.measures(r) | judged.values.get(name, {}) for name, r in scored.items()
     }
-    for key, (title, form) in rows.items():
-        table.add_row(title, *(form(m[key]) for m in measured.values()))
+    if as_json:
+        plain = {"samples": round(scored["before"].rows)} | measured
+        output.print_json(plain | (judged.as_dict() if judged.draws else {}))
+        return
     screen = output.console()
-    screen.print(table)
+    screen.print(_table(measured, judged))
+    if judged.draws:
+        screen.print(
+            f"[95 % intervals from {judged.draws} bootstrap draws of the rows]", markup=False
+        )
     screen.print()
     screen.print(diagram.side_by_side(scored))
 
 
-def _reliability(
-    temperature: "tepid.Temperature | None",
-) -> Callable[["tepid.sources.Block"], "tepid.Reliability"]:
+def _table(measured: dict[str, dict[str, float]], judged: "judging.Judged") -> Table:
+    table = Table(box=None, padding=(0, 2), title="score", title_justify="left")
+    table.add_column()
+    for name in measured:
+        table.add_column(name, justify="right")
+        if judged.draws:
+            table.add_column("", justify="left")
+    if judged.changes:
+        table.add_column("change", justify="right")
+        table.add_column("")
+    for key, (title, form) in judging.TITLES.items():
+        cells = [_cells(m.get(key), judged.intervals.get(n, {}).get(key), form, judged)
+                 for n, m in measured.items()]  # fmt: skip
+        if not any(cell[0] for cell in cells):
+            continue
+        change = judged.changes.get(key)
+        last = [] if change is None else [form(change.value), _range(change, form)]
+        table.add_row(title, *(text for cell in cells for text in cell), *last)
+    return table
+
+
+def _cells(
+    value: float | None, interval: Any, form: Callable[[float], str], judged: "judging.Judged"
+) -> list[str]:
+    shown = [form(value) if value is not None else ""]
+    return [*shown, _range(interval, form)] if judged.draws else shown
+
+
+def _range(interval: Any, form: Callable[[float], str]) -> str:
+    if interval is None or interval.low != interval.low:  # NaN where there is none
+        return ""
+    return f"[{form(interval.low)}, {form(interval.high)}]"
+
+
+def _reliability(calibrator: Any) -> Callable[["tepid.sources.Block"], "tepid.Reliability"]:
     def of(block: tepid.sources.Block) -> tepid.Reliability:
-        if temperature is None:
+        if calibrator is None:
             return tepid.Reliability.of_logits(block.logits, block.labels)
-        temperature.check_classes(tepid.shapes.class_count(block.logits))
-        if block.groups is None:
-            return tepid.Reliability.of_logits(
-                block.logits, block.labels, temperature=temperature.value
-            )
-        p = temperature(block.logits, groups=block.groups)
-        return tepid.Reliability.of(p, block.labels)
+        if isinstance(calibrator, tepid.Temperature) and block.groups is None:
+            calibrator.check_classes(tepid.shapes.class_count(block.logits))
+            t = calibrator.value
+            return tepid.Reliability.of_logits(block.logits, block.labels, temperature=t)
+        return tepid.Reliability.of(judging.calibrated(calibrator, block), block.labels)
 
     return of
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.2f} %"
-
-
-def _plain(value: float) -> str:
-    return f"{value:.4f}"

@@ -1,8 +1,12 @@
 """What a better temperature would save."""
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tepid import arrays
+from tepid.arrays import Float64
 from tepid.errors import InputError
 from tepid.methods import from_labels
 from tepid.metrics.means import nll
@@ -34,3 +38,53 @@ def excess_nll(
     best = from_labels(z, labels, sample_weight=sample_weight)
     least = Reliability.of_logits(z, labels, temperature=best.value, sample_weight=sample_weight)
     return max(nll(now) - nll(least), 0.0)  # the temperature is exact to 5e-6, not beyond
+
+
+# Where the rows' losses are tabulated around the best temperature, in log T.
+_REACH, _NODES = 0.8, 17
+
+
+def excess_of_counts(
+    labels: Any, logits: Any, temperature: float = 1.0
+) -> Callable[[Float64], float]:
+    """`excess_nll` as a function of how often each row counts, for many draws of the same rows.
+
+    The loss of every row is tabulated around the best temperature, and the least of a weighted sum
+    is that of the quartic through the five nodes nearest to it; a draw whose best temperature lies
+    outside the table is measured in full.
+    """
+    z = arrays.block(arrays.as_array(logits))
+    y = arrays.label_column(labels, len(z), z.shape[1])
+    best = from_labels(z, y)
+    if best.status != "ok":
+        return lambda counts: excess_nll(y, z, temperature=temperature, sample_weight=counts)
+    nodes = best.value * np.exp(np.linspace(-_REACH, _REACH, _NODES))
+    table = np.stack([_losses(z, y, t) for t in (temperature, *nodes)])
+
+    def excess(counts: Float64) -> float:
+        now, *along = (table @ counts / counts.sum()).tolist()
+        middle = int(np.argmin(along))
+        if not 2 <= middle < _NODES - 2:
+            return excess_nll(y, z, temperature=temperature, sample_weight=counts)
+        return max(float(now) - _least(along[middle - 2 : middle + 3]), 0.0)
+
+    return excess
+
+
+def _losses(z: Any, y: Any, temperature: float) -> Float64:
+    x = z.astype(np.float64) / temperature
+    x -= x.max(axis=1, keepdims=True)
+    chosen = x[np.arange(len(x)), y]
+    return np.asarray(np.log(np.exp(x).sum(axis=1)) - chosen)
+
+
+def _least(values: list[float]) -> float:
+    """The least of the quartic through five equally spaced values, near the middle."""
+    places = np.arange(-2.0, 3.0)
+    quartic = np.polynomial.Polynomial(
+        np.linalg.solve(np.vander(places, 5, increasing=True), values)
+    )
+    at = 0.0
+    for _ in range(4):
+        at -= float(quartic.deriv()(at) / quartic.deriv(2)(at))
+    return float(quartic(at))

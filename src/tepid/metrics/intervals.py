@@ -11,7 +11,7 @@ from tepid import arrays
 from tepid.arrays import Float64
 from tepid.errors import InputError
 from tepid.metrics import binned, means, ranked, smooth
-from tepid.metrics.excess import excess_nll
+from tepid.metrics.excess import excess_nll, excess_of_counts
 from tepid.reliability import Reliability
 from tepid.rows import Rows
 
@@ -146,8 +146,8 @@ def of_counts(measure: Measure, labels: Any, probabilities: Any) -> Callable[[Fl
     if "sample_weight" in getattr(measure, "keywords", {}):
         raise InputError("measure must leave sample_weight to the draws, got one that sets it")
     if _plain(measure) is excess_nll:
-        logits = arrays.block(arrays.as_array(probabilities))
-        return lambda counts: measure(labels, logits, sample_weight=counts)
+        options = getattr(measure, "keywords", {})
+        return excess_of_counts(labels, probabilities, **options)
     if _plain(measure) in _GREATEST:
         rows = Rows.of(labels, probabilities)
         return lambda counts: measure(rows.weighing(counts))

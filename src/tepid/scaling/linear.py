@@ -17,6 +17,8 @@ from tepid.scaling.problem import Point, Problem, one_slope
 from tepid.scaling.rows import Rows, about, labelled
 from tepid.scaling.strength import INTERCEPTS, OFF_DIAGONAL, chosen, folds_of
 
+# One number for both of ODIR's strengths, the pair (λ, μ), or None to have them chosen.
+Regularisation = float | tuple[float, float] | None
 _STEPS = 500
 _STOP = (1e-10, _STEPS)
 
@@ -27,7 +29,7 @@ def vector(
     *,
     sample_weight: Any = None,
     class_axis: int | None = None,
-    regularisation: float | None = None,
+    regularisation: Regularisation = None,
 ) -> Affine:
     r"""Vector scaling, softmax of $w_k z_k + b_k$, Guo et al. (2017) section 4.2.
 
@@ -55,15 +57,15 @@ def matrix(
     *,
     sample_weight: Any = None,
     class_axis: int | None = None,
-    regularisation: float | None = None,
+    regularisation: Regularisation = None,
 ) -> Affine:
     r"""Matrix scaling, softmax of $W z + b$, with ODIR, Kull et al. (2019) section 3.
 
     Minimises the NLL $+ \lambda \sum_{i \ne j} w_{ij}^2 / (K(K-1)) + \mu \|b\|^2 / K$, with W
     acting on $z / T$, so that the penalty does not know the scale of the logits. A number is both
-    $\lambda$ and $\mu$; None chooses each by cross-validation; 0 is Guo et al. (2017), which with
-    K² weights fits anything: at 100 classes and 5000 rows its NLL on other rows is far worse than
-    without calibration. The logits are taken as they are, as in `vector`.
+    $\lambda$ and $\mu$, a pair one each; None chooses them by cross-validation; 0 is Guo et al.
+    (2017), which with K² weights fits anything: at 100 classes and 5000 rows its NLL on other rows
+    is far worse than without calibration. The logits are taken as they are, as in `vector`.
     """
     rows = labelled(logits, labels, sample_weight, class_axis)
     return _fitted("matrix", rows, "logits", regularisation)
@@ -75,7 +77,7 @@ def dirichlet(
     *,
     sample_weight: Any = None,
     class_axis: int | None = None,
-    regularisation: float | None = None,
+    regularisation: Regularisation = None,
 ) -> Affine:
     r"""Dirichlet calibration with ODIR, softmax of $W \log p + b$, Kull et al. (2019) eq. 2.
 
@@ -86,7 +88,7 @@ def dirichlet(
     return _fitted("dirichlet", rows, "log-probabilities", regularisation)
 
 
-def _fitted(method: str, rows: Rows, features: Features, regularisation: float | None) -> Affine:
+def _fitted(method: str, rows: Rows, features: Features, regularisation: Regularisation) -> Affine:
     k, full = rows.z.shape[1], method != "vector"
     given = _checked(regularisation)
     temperature = from_labels(rows.z, rows.y, sample_weight=rows.u).value
@@ -115,20 +117,24 @@ def _problem(rows: Rows, x: Float64) -> Problem:
     return Problem(x, masked if masked.any() else None, rows.y, rows.u / rows.u.sum())
 
 
-def _checked(regularisation: float | None) -> float | None:
-    if regularisation is not None and not (math.isfinite(regularisation) and regularisation >= 0):
+def _checked(regularisation: Regularisation) -> Strength | None:
+    if regularisation is None:
+        return None
+    given = regularisation if isinstance(regularisation, tuple) else (regularisation,) * 2
+    if len(given) != 2 or not all(math.isfinite(s) and s >= 0 for s in given):
         raise InputError(
-            f"regularisation must be a number from zero up, or None, got {regularisation}"
+            "regularisation must be a number from zero up, a pair of them, or None, "
+            f"got {regularisation}"
         )
-    return regularisation
+    return Strength(float(given[0]), float(given[1]))
 
 
 def _strength(
-    problem: Problem, z: Float64, given: float | None, first: Point
+    problem: Problem, z: Float64, given: Strength | None, first: Point
 ) -> tuple[Strength, tuple[str, ...]]:
     """The regularisation to use, and what its choice has to say."""
     if given is not None:
-        return Strength(float(given), float(given)), ()
+        return given, ()
     folds = folds_of(z)
     if not folds.any():
         return Strength(OFF_DIAGONAL[0], INTERCEPTS[0]), (
