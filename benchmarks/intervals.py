@@ -85,6 +85,17 @@ def calibrated(n: int, repeats: int, rng: Any) -> dict[str, float]:
     return {"rows": n} | {name: float(np.mean(values)) for name, values in found.items()}
 
 
+def write(about: dict[str, Any], found: list[Any], biased: list[Any]) -> None:
+    """Write what is known so far, so that a run that is stopped has not been for nothing."""
+    cells = len(NAMES) * len(SHARPNESS) * len(ROWS) - len(SHARPNESS)
+    head = record.preamble("How often the 95 % intervals hold the truth", about)
+    text = (
+        f"{head}\n{len(found)} of {cells} cases.\n\n{_table(found)}\n\n"
+        f"What calibrated rows score:\n\n{_table(biased)}\n"
+    )
+    record.write("intervals", about | {"intervals": found, "calibrated": biased}, text)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=300)
@@ -105,9 +116,7 @@ def main() -> None:
                 rng = np.random.default_rng([options.seed, n, NAMES.index(name)])
                 found.append(covered(name, n, sharpness, options, rng))
                 print(found[-1], flush=True)
-    head = record.preamble("How often the 95 % intervals hold the truth", about)
-    text = f"{head}\n{_table(found)}\n\nWhat calibrated rows score:\n\n{_table(biased)}\n"
-    record.write("intervals", about | {"intervals": found, "calibrated": biased}, text)
+                write(about, found, biased)
 
 
 def _table(found: list[dict[str, Any]]) -> str:

@@ -117,6 +117,12 @@ def test_the_seed_is_the_only_chance(rows):
     assert first.value == metrics.ece(y, p)
 
 
+def test_one_draw_is_an_interval_of_no_width(rows):
+    y, _, p = rows
+    found = metrics.bootstrap(metrics.nll, y, p, draws=1)
+    assert found.low == found.high != found.value
+
+
 def test_a_higher_level_is_wider(rows):
     y, _, p = rows
     narrow, wide = (metrics.bootstrap(metrics.brier, y, p, level=v) for v in (0.5, 0.99))

@@ -130,7 +130,7 @@ def ece_equal_mass(
     if not ties.total:
         return float("nan")
     middle = np.cumsum(ties.weight) - ties.weight / 2
-    where = np.minimum((bins * middle / ties.total).astype(np.int64), bins - 1)
+    where = (bins * middle / ties.total).astype(np.int64)
     return float(np.abs(np.bincount(where, ties.gap)).sum() / ties.total)
 
 
