@@ -33,7 +33,6 @@ format: $(VENV)/.setup ## What ruff can mend by itself.
 bench: $(VENV)/.setup ## The figures in benchmarks/results that need no other data.
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/memory.py
-	$(BIN)/python benchmarks/evidence.py
 	$(BIN)/python benchmarks/readme.py
 
 mutants: $(VENV)/.setup ## Break the summaries one operator at a time; a test must notice each.

@@ -1,81 +1,177 @@
-"""Puts the committed results into the README, between the marks of each."""
+"""Puts the committed results into the README and the docs, between the marks of each."""
 
 import json
 import textwrap
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-README, TRUST = ROOT / "README.md", ROOT / "docs" / "trust-the-temperature.md"
+PAGES = (ROOT / "README.md", ROOT / "docs" / "trust-the-temperature.md")
 RESULTS = Path(__file__).parent / "results"
-EVIDENCE = {
-    "uncalibrated": "nothing (T = 1)",
-    "uts": "unlabelled logits",
-    "accuracy": "… and the accuracy, one number",
-    "temperature": "labels for every row",
-}
-LADDER = {
-    "T = 1": "nothing (T = 1)",
-    "uts": "logits alone, UTS",
-    "guarded": "logits alone, guarded",
-    "25 labels": "… and 25 labels",
-    "100 labels": "… and 100 labels",
-    "accuracy": "… and the accuracy",
-    "labels": "labels for every row",
-}
 PEERS = ("scikit-learn", "probmetrics", "torch L-BFGS")
+ALL = ("alone", "all sets")
+# Part, group and rung of the results, and what the reader has in hand.
+HAVING = (
+    (*ALL, "T = 1", "nothing: T = 1"),
+    (*ALL, "UTS", "logits alone, UTS"),
+    (*ALL, "guarded", "logits alone, guarded"),
+    ("few", "25 labels", "few labels", "logits and 25 labels"),
+    ("few", "100 labels", "few labels", "logits and 100 labels"),
+    (*ALL, "accuracy", "logits and the accuracy"),
+    (*ALL, "labels", "labels for every fitted row"),
+    ("peers", "pool pairs", "models", "logits and one other model"),
+    ("peers", "pool triples", "models", "logits and two other models"),
+    ("peers", "pool fives", "models", "logits and four other models"),
+    ("shift", "iid", "source, any", "logits and an older labelled set; nothing changed"),
+    ("shift", "label shift", "source, label", "the same; the classes' frequencies changed"),
+    ("shift", "hard rows, others' confidence", "source, any", "the same; harder rows came"),
+    ("shift", "real shift", "source, any", "the same; slides of another clinic came"),
+)
+LADDER = ("T = 1", "UTS", "UTS, debiased", "guarded, no budget", "guarded", "accuracy", "labels")
+MODELS = ("T = 1", "UTS", "votes, no gate", "majority, no gate", "models", "labels")
+SOURCES = ("T = 1", "UTS", "source, none", "source, label", "source, any", "best T")
 
 
-def evidence(result: dict[str, Any]) -> str:
-    """What each kind of evidence buys."""
-    lines = ["| evidence | T | ECE, % | NLL |", "|---|---|---|---|"]
-    for name, title in EVIDENCE.items():
-        m = result["methods"][name]
-        t, ece, nll = m["temperature"], m["ece"], m["nll"]
-        lines.append(
-            f"| {title} | {t['mean']:.2f} ± {t['sd']:.2f} "
-            f"| {100 * ece['mean']:.2f} ± {100 * ece['sd']:.2f} "
-            f"| {nll['mean']:.4f} ± {nll['sd']:.4f} |"
+def evidence(parts: dict[str, Any]) -> str:
+    """What each kind of evidence buys, beside T = 1 on the same rows."""
+    rows = []
+    for part, group, rung, title in HAVING:
+        r = parts[part][group][rung]
+        harmed = f"{r['harmed']} of {r['cases']}"
+        rows.append((title, _percent(r["ece_before"]), _percent(r["ece"]), _excess(r), harmed))
+    return _table(("you have", "ECE at T = 1, %", "ECE, %", "excess NLL", "harmed"), rows)
+
+
+def harm(parts: dict[str, Any]) -> str:
+    """How often UTS helped and harmed, in a sentence."""
+    rungs = parts["alone"]["all sets"]
+    plain, uts, matched = (rungs[name] for name in ("T = 1", "UTS", "accuracy"))
+    sentence = (
+        f"Measured on {uts['cases']} real sets of logits, UTS raised the calibration error of "
+        f"{uts['harmed']} by more than .2 points, at worst by {100 * uts['worst']:.0f} points, and "
+        f"brought its mean from {_percent(plain['ece'], 1)} % to {_percent(uts['ece'], 1)} %; "
+        f"matching the known accuracy brought it to {_percent(matched['ece'], 1)} % and harmed "
+        f"{matched['harmed'] or 'none'}."
+    )
+    return textwrap.fill(sentence, 100)
+
+
+def ladder(parts: dict[str, Any]) -> str:
+    """Logits alone, the accuracy and labels, with the worst harm of each."""
+    rungs = parts["alone"]["all sets"]
+    rows = [
+        (
+            name,
+            _percent(rungs[name]["ece"]),
+            _excess(rungs[name]),
+            rungs[name]["harmed"],
+            f"{100 * rungs[name]['worst']:+.2f}",
+            f"{rungs[name]['median_log_error']:.3f}",
         )
-    return "\n".join(lines)
+        for name in LADDER
+    ]
+    head = ("rung", "ECE, %", "excess NLL", "harmed", "worst, points", "median error of log T")
+    return _table(head, rows)
+
+
+def few(parts: dict[str, Any]) -> str:
+    """A few labels beside plain temperature scaling on the same."""
+    rows = []
+    for group, rungs in parts["few"].items():
+        ours, plain = rungs["few labels"], rungs["plain scaling"]
+        covered = f"{100 * ours['covered']:.0f}"
+        both = (_percent(ours["ece"]), _excess(ours), covered, _percent(plain["ece"]))
+        rows.append((group.split()[0], *both, _excess(plain)))
+    head = ("labels", "ECE, %", "excess NLL", "interval covers, %", "plain: ECE", "excess NLL")
+    return _table(head, rows)
+
+
+def peers(parts: dict[str, Any]) -> str:
+    """ECE with other models, over all cases and over those in which no peer was refused."""
+    groups = parts["peers"]
+    rows = []
+    for group, rungs in groups.items():
+        gated = rungs["models"]
+        kept = gated.get("accepted")
+        refused = f"{gated['cases'] - (kept['cases'] if kept else 0)} of {gated['cases']}"
+        there = _percent(kept["ece"]) if kept else ""
+        rows.append((group, *(_percent(rungs[name]["ece"]) for name in MODELS), refused, there))
+    return _table(("", *MODELS, "refused", "models, not refused"), rows)
+
+
+def shift(parts: dict[str, Any]) -> str:
+    """ECE with an older labelled set, by what changed since."""
+    rows = [
+        (group, *(_percent(rungs[name]["ece"]) for name in SOURCES))
+        for group, rungs in parts["shift"].items()
+    ]
+    return _table(("", *SOURCES), rows)
+
+
+def coverage(parts: dict[str, Any]) -> str:
+    """How often each interval held what it should."""
+    rows = []
+    for group, rungs in parts["coverage"].items():
+        for name, r in rungs.items():
+            least = f"{100 * r['least_covered']:.0f}" if r["cases"] > 1 else ""
+            rows.append((name, group, r["intervals"], f"{100 * r['covered']:.1f}", least))
+    return _table(("interval", "on", "printed", "covered, %", "of the worst set, %"), rows)
 
 
 def speed(result: dict[str, Any]) -> str:
     """How much longer the labelled peers take than the label-free fit."""
     versions = result["versions"]
-    peers = [f"{p} {versions[p]}" for p in PEERS[:2]] + [f"L-BFGS, torch {versions['torch']}"]
-    lines = [
-        f"| rows × classes | `from_logits` | {' | '.join(peers)} |",
-        "|---|---|---|---|---|",
-    ]
+    names = [f"{p} {versions[p]}" for p in PEERS[:2]] + [f"L-BFGS, torch {versions['torch']}"]
+    rows = []
     for size in result["results"]:
         times = (f"{size['ratio'][p]['min']:.1f} ×" for p in PEERS)
         fit = 1000 * size["seconds"]["tepid.from_logits"]["min"]
-        lines.append(f"| {size['size']} | {fit:.3g} ms | {' | '.join(times)} |")
-    return "\n".join(lines)
+        rows.append((size["size"], f"{fit:.3g} ms", *times))
+    return _table(("rows × classes", "`from_logits`", *names), rows)
 
 
-def real_sets(result: dict[str, Any]) -> str:
-    """How often UTS helped on real sets."""
-    uts, matched = result["summary"]["uts"], result["summary"]["accuracy"]
-    plain, count = result["summary"]["uncalibrated"], len(result["sets"])
-    sentence = (
-        f"Measured on {count} real sets of logits, UTS lowered the calibration error of "
-        f"{uts['lowered']}, raised that of {uts['harmed']} by more than .2 points, and brought "
-        f"its mean from {100 * plain['ece']:.1f} % to {100 * uts['ece']:.1f} %; matching the known "
-        f"accuracy brought it to {100 * matched['ece']:.1f} % and harmed {matched['harmed']}."
-    )
-    return textwrap.fill(sentence, 100)
+def rules(result: dict[str, Any]) -> str:
+    """Rules for logits alone, on real sets left out and on made networks."""
+    rows = []
+    for name, rule in result["rules"].items():
+        real, made = rule["real"], rule["made"]
+        first = (_percent(real["ece"]), _excess(real), real["harmed"])
+        second = (_percent(made["ece"]), _excess(made), made["harmed"])
+        rows.append((name, rule["tried"], *first, *second))
+    head = ("ECE, %", "excess NLL", "harmed")
+    return _table(("rule", "tried", *head, *(f"made: {h}" for h in head)), rows)
 
 
-def ladder(result: dict[str, Any]) -> str:
-    """What each rung is worth on real sets."""
-    lines = ["| evidence | ECE, % | excess NLL | harmed of 30 |", "|---|---|---|---|"]
-    for name, title in LADDER.items():
-        r = result["rungs"][name]
-        harmed = r.get("harmed", "")
-        lines.append(f"| {title} | {100 * r['ece']:.2f} | {r['excess']:.4f} | {harmed} |")
-    return "\n".join(lines)
+OF_EVIDENCE = (evidence, harm, ladder, few, peers, shift, coverage)
+
+
+def contents() -> dict[str, str]:
+    """What belongs between the marks of each name."""
+    parts = _read("evidence")["parts"]
+    makers: tuple[Callable[[dict[str, Any]], str], ...] = OF_EVIDENCE
+    others = {"speed": speed(_read("speed")), "rules": rules(_read("rules"))}
+    return {make.__name__: make(parts) for make in makers} | others
+
+
+def _read(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def _percent(share: float, digits: int = 2) -> str:
+    return f"{100 * share:.{digits}f}"
+
+
+def _excess(figures: dict[str, Any]) -> str:
+    value = figures["excess_nll"]
+    return f"{value:.2f}" if value >= 1 else f"{value:.4f}"
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    lines = [list(head), *([str(cell) for cell in row] for row in rows)]
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "\n".join("|" + "|".join(c if c == "---" else f" {c} " for c in x) + "|" for x in lines)
 
 
 def between(text: str, name: str, content: str) -> str:
@@ -86,14 +182,12 @@ def between(text: str, name: str, content: str) -> str:
 
 
 def main() -> None:
-    """Rewrite the tables of the README and of the page on trust."""
-    tables = {"evidence": evidence, "speed": speed, "real_sets": real_sets, "ladder": ladder}
-    for path in (README, TRUST):
+    """Rewrite what stands between the marks."""
+    for path in PAGES:
         text = path.read_text(encoding="utf-8")
-        for name, table in tables.items():
+        for name, content in contents().items():
             if f"<!-- {name}:" in text:
-                result = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
-                text = between(text, f"{name}:", table(result))
+                text = between(text, f"{name}:", content)
         path.write_text(text, encoding="utf-8")
 
 

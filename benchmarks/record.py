@@ -53,10 +53,10 @@ def preamble(title: str, about: dict[str, Any]) -> str:
     )
 
 
-def write(name: str, figures: dict[str, Any], text: str) -> None:
-    """Write `results/name.json` and `results/name.md`."""
-    RESULTS.mkdir(exist_ok=True)
+def write(name: str, figures: dict[str, Any], text: str, folder: Path = RESULTS) -> None:
+    """Write `name.json` and `name.md` into the folder of results."""
+    folder.mkdir(parents=True, exist_ok=True)
     figures = {**figures, "load_after": round(os.getloadavg()[0], 2)}
     content = json.dumps(figures, indent=2, ensure_ascii=False) + "\n"
-    (RESULTS / f"{name}.json").write_text(content, encoding="utf-8")
-    (RESULTS / f"{name}.md").write_text(text, encoding="utf-8")
+    (folder / f"{name}.json").write_text(content, encoding="utf-8")
+    (folder / f"{name}.md").write_text(text, encoding="utf-8")
