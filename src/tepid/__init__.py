@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         shapes,
         sources,
     )
+    from tepid import plots as plots
     from tepid import sklearn as sklearn
     from tepid.arrays import logits_of
     from tepid.curve import Curve
@@ -79,7 +80,7 @@ _MODULES = (
     "sources",
 )
 # Reached by name and not by `import *`, which must work without the extra that each of them needs.
-_EXTRAS = ("sklearn",)
+_EXTRAS = ("plots", "sklearn")
 
 __all__ = [
     "Advice",

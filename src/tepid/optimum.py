@@ -122,6 +122,13 @@ def confidence_at(curve: Curve, temperature: float) -> float:
     return _derivative(_confidence(curve, 0.0), curve, beta, order=0) / curve.weight
 
 
+def loss_at(curve: Curve, temperature: float, weighting: int = 0) -> float:
+    """The loss of a weighting at a temperature inside the window, interpolated."""
+    nodes = curve.lattice.nodes
+    beta = min(max(1.0 / temperature, nodes[0]), nodes[-1])
+    return _derivative(_loss(curve, weighting), curve, beta, order=0)
+
+
 def loss_step(point: Curve, curve: Curve, weighting: int = 0) -> float:
     r"""The step in $\log T$ from the exact sums at one node to the least loss.
 
