@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from sybil import Sybil
-from sybil.parsers.markdown import PythonCodeBlockParser
+from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 pytest_collect_file = Sybil(
-    parsers=[PythonCodeBlockParser()],
+    parsers=[PythonCodeBlockParser(), SkipParser()],
     path=str(Path(__file__).parent),
     patterns=["README.md", "docs/*.md"],
     fixtures=["elsewhere"],
