@@ -476,24 +476,6 @@ def test_help_takes_less_than_half_a_second_of_processor():
     assert min(seconds(), seconds()) < 0.5
 
 
-def test_progress_is_drawn_on_a_terminal_and_never_into_the_json():
-    pty = pytest.importorskip("pty")
-    master, terminal = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "tepid", "fit", "z.npy", "--json"],
-        stdout=subprocess.PIPE,
-        stderr=terminal,
-        env=os.environ | {"TERM": "xterm"},
-    ) as child:
-        out = child.stdout.read()
-    os.close(terminal)
-    drawn = os.read(master, 1 << 16)
-    os.close(master)
-    assert child.returncode == 0
-    assert list(json.loads(out)) == KEYS
-    assert b"\x1b[" in drawn
-
-
 # --- refusals
 
 

@@ -27,3 +27,5 @@ calibrator: tepid.sklearn.TemperatureCalibrator = tepid.sklearn.TemperatureCalib
     accuracy=0.9
 ).fit(logits)
 calibrated = tepid.sklearn.CalibratedClassifier(object(), use_labels=True)
+table: tuple[tepid.plots.Bin, ...] = tepid.plots.bins(tepid.Reliability.zero())
+picture = tepid.plots.loss(curve, {"mine": temperature})

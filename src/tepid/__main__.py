@@ -1,5 +1,5 @@
 """`python -m tepid`."""
 
-from tepid.cli.app import main
+from tepid.cli.start import main
 
 main()

@@ -10,12 +10,22 @@ from typing import Annotated
 import typer
 
 import tepid
-from tepid.cli import advising, applying, comparing, demonstrating, fitting, scoring
+from tepid.cli import advising, applying, comparing, demonstrating, examining, fitting, scoring
+
+_GREETING = """\
+tepid {}: trustworthy confidence for any trained classifier, without labels.
+
+  tepid demo                                 what it does, on a real network
+  tepid advise logits.npy                    which method suits what you know
+  tepid fit logits.npy -o calibration.json   find a temperature and save it
+
+tepid --help lists every command, tepid COMMAND --help its options.
+"""
 
 app = typer.Typer(
     name="tepid",
     help="Trustworthy confidence for any trained classifier, without labels.",
-    no_args_is_help=True,
+    epilog="Tab completes commands and options after `tepid --install-completion`.",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -27,13 +37,15 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _options(
-    version: Annotated[  # typer calls _version
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001  # typer calls _version
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which tepid.")
     ] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand is None:
+        typer.echo(_GREETING.format(importlib.metadata.version("tepid")), nl=False)
 
 
 app.command()(fitting.fit)
@@ -42,6 +54,7 @@ app.command(name="apply")(applying.apply)
 app.command()(scoring.score)
 app.command()(comparing.compare)
 app.command()(demonstrating.demo)
+app.command()(examining.doctor)
 
 
 def _mend_streams() -> None:
@@ -58,7 +71,7 @@ def main() -> None:
     """Run the command; bad input is one sentence and exit code 2."""
     _mend_streams()
     try:
-        app()
+        app(prog_name="tepid")
     except (ValueError, OSError) as error:
         if isinstance(error, OSError):
             sentence = error.strerror or str(error)

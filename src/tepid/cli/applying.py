@@ -30,10 +30,11 @@ def apply(
         logits, class_axis=class_axis, probabilities=probabilities, groups=groups
     )
     output.note_strangers(calibrator, source)
-    blocks = _calibrated(calibrator, source)
-    if class_axis is not None and source.lead is not None:
-        blocks = iter([_shaped(list(blocks), source.lead, class_axis)])
-    written = tepid.sources.write_blocks(out, blocks)
+    with output.working(None) as engine:
+        blocks = _calibrated(calibrator, source, engine)
+        if class_axis is not None and source.lead is not None:
+            blocks = iter([_shaped(list(blocks), source.lead, class_axis)])
+        written = tepid.sources.write_blocks(out, blocks)
     rows = source.rows or written
     summary = {"output": str(out), "samples": rows, "classes": calibrator.classes}
     if as_json:
@@ -42,13 +43,17 @@ def apply(
         output.console().print(f"wrote {rows} rows of probabilities to {out}", markup=False)
 
 
-def _calibrated(calibrator: Any, source: "tepid.sources.Source") -> Iterator[Any]:
+def _calibrated(
+    calibrator: Any, source: "tepid.sources.Source", engine: "tepid.Threads"
+) -> Iterator[Any]:
     for block in source.blocks(tepid.shapes.rows_per_block(calibrator.classes)):
         try:
             groups = {} if block.groups is None else {"groups": block.groups}
             yield calibrator(block.logits, **groups)
         except tepid.errors.RowError as error:
             raise error.moved(block.start, block.name) from None
+        if engine.progress:  # what was yielded has been written
+            engine.progress("applying", block.start + len(block.logits), source.expected)
 
 
 def _shaped(blocks: list[Any], lead: tuple[int, ...], class_axis: int) -> Any:

@@ -12,8 +12,8 @@ def side_by_side(scored: "dict[str, tepid.Reliability]") -> Table:
     """One column of bars per summary: accuracy as a bar, confidence as a mark, by bin."""
     table = Table(
         box=None,
-        padding=(0, 2),
-        title="reliability (█ accuracy, ◆ confidence; red: over 0.1 apart)",
+        padding=(0, 1),
+        title="reliability (█ accuracy, ◆ confidence, ! over 0.1 apart)",
         title_justify="left",
     )
     table.add_column("bin", justify="right")
@@ -36,6 +36,6 @@ def _cells(r: "tepid.Reliability", b: int) -> tuple[Text, str]:
     filled = round(_WIDTH * accuracy)
     bar = [*"█" * filled, *"·" * (_WIDTH - filled), " "]
     bar[min(mark, _WIDTH)] = "◆"
-    text = Text("".join(bar))
-    text.stylize("red" if abs(accuracy - r.confidence[b] / n) > 0.1 else "cyan")
-    return text, f"{n:.0f}"
+    apart = abs(accuracy - r.confidence[b] / n) > 0.1
+    bar.append("!" if apart else " ")
+    return Text("".join(bar), style="red" if apart else "cyan"), f"{n:.0f}"

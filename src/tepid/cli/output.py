@@ -1,20 +1,31 @@
 """What reaches the screen and the disk."""
 
-import contextlib
 import json
 import math
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 import tepid
+from tepid.cli.progress import working
+
+__all__ = [
+    "console",
+    "doubts",
+    "labels_beside",
+    "note",
+    "note_strangers",
+    "print_json",
+    "refuse_overwriting",
+    "two_columns",
+    "working",
+]
 
 
 def console() -> Console:
@@ -43,29 +54,8 @@ def two_columns(rows: dict[str, str], title: str) -> Table:
     table.add_column(style="bold")
     table.add_column()
     for name, value in rows.items():
-        table.add_row(name, value)
+        table.add_row(name, Text(value))  # brackets are no markup
     return table
-
-
-@contextlib.contextmanager
-def working(threads: int | None) -> Iterator["tepid.Threads"]:
-    """An engine whose progress is drawn on a terminal and nowhere else."""
-    if not sys.stderr.isatty():
-        yield tepid.Threads(threads)
-        return
-    bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
-        TimeRemainingColumn(), console=Console(stderr=True), transient=True,
-    )  # fmt: skip
-    tasks: dict[str, Any] = {}
-
-    def progress(stage: str, done: int, total: int | None) -> None:
-        if stage not in tasks:
-            tasks[stage] = bar.add_task(stage, total=total)
-        bar.update(tasks[stage], completed=done, total=total)
-
-    with bar:
-        yield tepid.Threads(threads, progress)
 
 
 def note(sentence: str) -> None:

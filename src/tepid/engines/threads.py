@@ -21,7 +21,7 @@ class Adds(Protocol):
 
 Summary = TypeVar("Summary", bound=Adds)
 Waiting = deque[tuple[Block, Future[Summary]]]
-# Called with what is being done, how many rows are done, and how many there are if that is known.
+# Called with what is being done, how many rows are done, and about how many there are.
 Progress = Callable[[str, int, int | None], None]
 
 ENVIRONMENT = "TEPID_THREADS"
@@ -47,7 +47,7 @@ class Threads:
         for block, part in _mapped(of, source.blocks(_rows_per_block(source, threads)), threads):
             total = part if total is None else total + part
             if self.progress:
-                self.progress(stage, block.start + len(block.logits), source.rows)
+                self.progress(stage, block.start + len(block.logits), source.expected)
         if total is None:  # the source refuses to be empty before this can happen
             raise InputError(f"{source.name} must have at least one row, got none")
         return total

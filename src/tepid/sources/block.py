@@ -52,7 +52,8 @@ class Source:
 
     `lead` is the shape of an array without its class axis, where there is such an array; `binary`
     says that it holds one logit for each row. `groups` names the group of each row; `peers` are
-    sources of the same rows.
+    sources of the same rows. `estimate` is about how many rows there are where nobody has counted
+    them, which progress goes by and nothing else.
     """
 
     read: Callable[[int], Iterator[Any]]
@@ -66,6 +67,12 @@ class Source:
     weight: Any = None
     groups: Any = None
     peers: tuple["Source", ...] = ()
+    estimate: int | None = None
+
+    @property
+    def expected(self) -> int | None:
+        """How many rows there are, or about how many."""
+        return self.estimate if self.rows is None else self.rows
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """Every block in order, its columns cut to match; checks that all of them line up."""

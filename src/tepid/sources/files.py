@@ -36,6 +36,7 @@ class File:
     array: Any
     read: Callable[[int], Iterator[Any]]
     classes: int | None = None
+    estimate: int | None = None
 
     def column(self, what: str) -> Any:
         """All of it, as one column."""
@@ -128,7 +129,7 @@ def _held(file: Path, array: Any) -> File:
 
 def _open_csv(file: Path, fragment: str, member: str, without: str) -> File:
     read, width = tables.reader(file, fragment, member, without)
-    return File(file.name, None, read, max(width, 2))
+    return File(file.name, None, read, max(width, 2), tables.estimated_rows(file))
 
 
 def releasing(array: Any, read: Callable[[int], Iterator[Any]]) -> Callable[[int], Iterator[Any]]:

@@ -87,7 +87,7 @@ def _from_file(file: files.File, name: str, class_axis: int | None) -> Source:
     if file.array is None:
         if class_axis not in (None, 1, -1):
             raise InputError(f"class_axis must be left out for a table, got {class_axis}")
-        return Source(file.read, name, None, file.classes)
+        return Source(file.read, name, None, file.classes, estimate=file.estimate)
     arrays.as_array(file.array, name)  # refuses what is no number
     source = _from_array(file.array, name, class_axis)
     return dataclasses.replace(source, read=files.releasing(file.array, source.read))
