@@ -111,7 +111,7 @@ def _gaps(ax: "Axes", table: Sequence[Bin], width: float, label: str) -> None:
         linewidth=0.5,
         hatch="///" if over else "...",
         alpha=0.75,
-        label=label if table else None,
+        label=label if table else "_nolegend_",
     )
 
 
