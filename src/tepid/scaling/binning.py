@@ -50,7 +50,7 @@ def _of_width(column: Column, edges: Float64) -> Map:
 
 def _of_mass(column: Column, bins: int) -> Map:
     tally = tallied(column)
-    cuts = np.unique(cuts_at(tally, np.arange(1, bins) / bins))
+    cuts = np.unique(cuts_at(tally, np.arange(1, bins), bins))
     edges = tally.p[cuts[cuts < len(tally.p) - 1]]
     where = np.searchsorted(edges, column.p)
     return edges, _shares(where, column, np.full(len(edges) + 1, 0.5))
@@ -80,8 +80,8 @@ def tallied(column: Column) -> Tally:
     return Tally(p[last], np.cumsum(u)[last], hits[last])
 
 
-def cuts_at(tally: Tally, shares: Float64) -> Int64:
-    """The last value of each bin that ends where so large a share of the weight is reached."""
+def cuts_at(tally: Tally, rank: Int64, bins: int | Int64) -> Int64:
+    """Where, in the tally, the bins of these ranks end, of so many bins of equal mass."""
     if not len(tally.p):
         return np.zeros(0, np.int64)
-    return np.asarray(np.searchsorted(tally.weight, shares * tally.weight[-1]), np.int64)
+    return np.asarray(np.searchsorted(tally.weight, rank * tally.weight[-1] / bins), np.int64)

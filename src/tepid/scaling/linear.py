@@ -20,7 +20,7 @@ from tepid.scaling.strength import INTERCEPTS, OFF_DIAGONAL, chosen, folds_of
 # One number for both of ODIR's strengths, the pair (λ, μ), or None to have them chosen.
 Regularisation = float | tuple[float, float] | None
 _STEPS = 500
-_STOP = (1e-10, _STEPS)
+_STOP = (1e-9, _STEPS)
 
 
 def vector(

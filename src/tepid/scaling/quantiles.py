@@ -78,7 +78,7 @@ def _binned(tally: Tally, between: Float64) -> _Bins:
     sizes = np.arange(least, most + 1)
     binning = np.repeat(np.arange(len(sizes)), sizes)
     rank = np.arange(len(binning)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + 1
-    last = np.minimum(cuts_at(tally, rank / sizes[binning]), len(tally.p) - 1)
+    last = np.minimum(cuts_at(tally, rank, sizes[binning]), len(tally.p) - 1)
     last[np.cumsum(sizes) - 1] = len(tally.p) - 1
     kept = np.append((np.diff(last) != 0) | (np.diff(binning) != 0), [True])
     binning, last = binning[kept], last[kept]
