@@ -21,6 +21,8 @@ from tepid.scaling.problem import Point, Problem, scores, slopes
 # see must not be stretched without bound.
 _FLATTEST_CLASS, _FLATTEST_FEATURE = 1e-3, 1e-6
 _TINY = 1e-12
+# After how many steps the axes are found anew.
+_FIRST = (10, 20)
 
 
 class Strength(NamedTuple):
@@ -40,7 +42,22 @@ class Strength(NamedTuple):
         return math.sqrt(ratio / (classes - 1))
 
 
-class Moments(NamedTuple):
+def descend(
+    problem: Problem, strength: Strength, at: Point, tolerance: float, most: int
+) -> tuple[Point, bool]:
+    """The minimum by SciPy's L-BFGS-B, and whether it was reached in the steps allowed.
+
+    It is reached when the loss changes by less than the tolerance. The axes are found anew after
+    the first steps, which lead far from where they were right.
+    """
+    ended = False
+    for steps in (*_FIRST, most):
+        if not ended:
+            at, ended = _descended(problem, strength, at, _moments(problem, at), (tolerance, steps))
+    return at, ended
+
+
+class _Moments(NamedTuple):
     r"""What the Hessian of the NLL at a point is made of.
 
     `of_classes` is the mean of $\mathrm{diag}(p) - p p^T$ over the rows, `of_features` that of
@@ -53,14 +70,15 @@ class Moments(NamedTuple):
     of_diagonal: Float64
 
 
-def moments(problem: Problem, at: Point) -> Moments:
+def _moments(problem: Problem, at: Point) -> _Moments:
     """The moments, in one pass."""
+    weight = at.weight
     k = problem.x.shape[1]
     p_mean, x_mean, diagonal = np.zeros((3, k))
     pp, xx = np.zeros((k, k)), None if at.m is None else np.zeros((k, k))
     for rows in problem.blocks():
         x, u = problem.x[rows], problem.u[rows, None]
-        p = scores(problem, at, rows)
+        p = scores(problem, weight, at.b, rows)
         residuals(p, problem.y[rows], np.ones(len(x)))
         p[np.arange(len(x)), problem.y[rows]] += 1
         up, ux = u * p, u * x
@@ -70,16 +88,12 @@ def moments(problem: Problem, at: Point) -> Moments:
         diagonal += np.einsum("ij,ij,ij->j", up * (1 - p), x, x)
         if xx is not None:
             xx += ux.T @ x
-    return Moments(np.diag(p_mean) - pp, xx, x_mean, np.maximum(diagonal, _TINY))
+    return _Moments(np.diag(p_mean) - pp, xx, x_mean, np.maximum(diagonal, _TINY))
 
 
-def descend(
-    problem: Problem, strength: Strength, at: Point, known: Moments, stop: tuple[float, int]
+def _descended(
+    problem: Problem, strength: Strength, at: Point, known: _Moments, stop: tuple[float, int]
 ) -> tuple[Point, bool]:
-    """The minimum by SciPy's L-BFGS-B, and whether it was reached before the last step allowed.
-
-    `stop` is the change of the loss that ends the descent, and the number of steps.
-    """
     k = len(at.w)
     ridge, constant = strength.ridge(k), strength.constant(k)
     of_classes, of_features, curvature = _axes(known, constant)
@@ -105,7 +119,7 @@ def descend(
     return point(found.x)[0], bool(found.status != 1)
 
 
-def _axes(known: Moments, constant: float) -> tuple[Float64, Float64, Float64]:
+def _axes(known: _Moments, constant: float) -> tuple[Float64, Float64, Float64]:
     r"""Rotations of the classes and of the features, and the curvatures along both.
 
     They are the axes of $A \otimes G$, A and G being the moments of classes and of features with

@@ -12,15 +12,14 @@ from tepid.arrays import Float64
 from tepid.errors import InputError
 from tepid.methods import from_labels
 from tepid.scaling.affine import Affine, Features, features_of
-from tepid.scaling.descent import Strength, descend, moments
+from tepid.scaling.descent import Strength, descend
 from tepid.scaling.problem import Point, Problem, one_slope
 from tepid.scaling.rows import Rows, about, labelled
 from tepid.scaling.strength import INTERCEPTS, OFF_DIAGONAL, chosen, folds_of
 
 # One number for both of ODIR's strengths, the pair (λ, μ), or None to have them chosen.
 Regularisation = float | tuple[float, float] | None
-_STEPS = 500
-_STOP = (1e-9, _STEPS)
+_TOLERANCE, _STEPS = 1e-9, 500
 
 
 def vector(
@@ -96,7 +95,7 @@ def _fitted(method: str, rows: Rows, features: Features, regularisation: Regular
     problem = _problem(rows, features_of(rows.z, features) / scale)
     first = one_slope(scale / temperature, k, full=full)
     used, said = _strength(problem, rows.z, given, first)
-    point, ended = descend(problem, used, first, moments(problem, first), _STOP)
+    point, ended = descend(problem, used, first, _TOLERANCE, _STEPS)
     if not ended:
         said += (f"The descent was stopped after {_STEPS} steps, short of the optimum.",)
     return Affine(
@@ -104,7 +103,7 @@ def _fitted(method: str, rows: Rows, features: Features, regularisation: Regular
         samples=len(rows.y),
         classes=k,
         features=features,
-        weight=_weight(point) / scale,
+        weight=point.weight / scale,
         bias=point.b,
         off_diagonal=used.off_diagonal if full else 0.0,
         intercepts=used.intercepts,
@@ -148,10 +147,6 @@ def _strength(
         "with one temperature alone, which is the better choice."
     )
     return choice.strength, (sentence,)
-
-
-def _weight(point: Point) -> Float64:
-    return point.w if point.m is None else np.diag(point.w) + point.m
 
 
 def _about_size(problem: Problem, used: Strength, *, full: bool) -> tuple[str, ...]:

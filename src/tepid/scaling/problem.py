@@ -8,7 +8,9 @@ import numpy as np
 
 from tepid.arrays import Array, Float64, Int64
 from tepid.kernels.residuals import residuals
-from tepid.shapes import rows_per_block
+
+# A block's scores stay in a processor's cache, and its rows are enough for a fast product.
+_SCORES, _ROWS = 1 << 15, 256
 
 
 @dataclass(frozen=True)
@@ -21,9 +23,9 @@ class Problem:
     u: Float64
 
     def blocks(self) -> Iterator[slice]:
-        """Runs of rows that are small against memory."""
+        """Runs of rows, small against memory."""
         n, k = self.x.shape
-        step = rows_per_block(4 * k)
+        step = max(_SCORES // k, _ROWS)
         return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
     def part(self, chosen: Array) -> "Problem":
@@ -40,6 +42,11 @@ class Point(NamedTuple):
     m: Float64 | None
     b: Float64
 
+    @property
+    def weight(self) -> Float64:
+        """The diagonal, or the whole matrix."""
+        return self.w if self.m is None else np.diag(self.w) + self.m
+
 
 def one_slope(slope: float, classes: int, *, full: bool) -> Point:
     """The map that multiplies every feature by the slope: temperature scaling."""
@@ -49,8 +56,9 @@ def one_slope(slope: float, classes: int, *, full: bool) -> Point:
 
 def loss(problem: Problem, point: Point) -> float:
     """The weighted mean NLL."""
+    weight = point.weight
     parts = (
-        residuals(scores(problem, point, rows), problem.y[rows], problem.u[rows])
+        residuals(scores(problem, weight, point.b, rows), problem.y[rows], problem.u[rows])
         for rows in problem.blocks()
     )
     return float(sum(parts))
@@ -58,25 +66,23 @@ def loss(problem: Problem, point: Point) -> float:
 
 def slopes(problem: Problem, point: Point) -> tuple[float, Point]:
     """The NLL, and its gradient in the form of a point."""
-    k = problem.x.shape[1]
-    total, by = 0.0, Point(np.zeros(k), None if point.m is None else np.zeros((k, k)), np.zeros(k))
+    weight = point.weight
+    total, by_weight, by_b = 0.0, np.zeros_like(weight), np.zeros_like(point.b)
     for rows in problem.blocks():
-        x, s = problem.x[rows], scores(problem, point, rows)
+        x, s = problem.x[rows], scores(problem, weight, point.b, rows)
         total += residuals(s, problem.y[rows], problem.u[rows])
-        by.b[:] += s.sum(axis=0)
-        by.w[:] += np.einsum("ij,ij->j", s, x)
-        if by.m is not None:
-            by.m[:] += s.T @ x
-    return total, by
+        by_b += s.sum(axis=0)
+        by_weight += np.einsum("ij,ij->j", s, x) if point.m is None else s.T @ x
+    if point.m is None:
+        return total, Point(by_weight, None, by_b)
+    return total, Point(np.diag(by_weight).copy(), by_weight, by_b)
 
 
-def scores(problem: Problem, point: Point, rows: slice) -> Float64:
+def scores(problem: Problem, weight: Float64, bias: Float64, rows: slice) -> Float64:
     """The map of some rows' features, `-inf` where masked."""
     x = problem.x[rows]
-    s: Float64 = x * point.w
-    s += point.b
-    if point.m is not None:
-        s += x @ point.m.T
+    s: Float64 = x * weight if weight.ndim == 1 else x @ weight.T
+    s += bias
     if problem.masked is not None:
         s[problem.masked[rows]] = -np.inf
     return s

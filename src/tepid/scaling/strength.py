@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tepid.arrays import Float64, Int64
-from tepid.scaling.descent import Strength, descend, moments
+from tepid.scaling.descent import Strength, descend
 from tepid.scaling.problem import Point, Problem, loss
 
 # Fewer folds where one fit takes seconds.
@@ -15,7 +15,7 @@ INTERCEPTS = (1e2, 1e1, 1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 OFF_DIAGONAL = (1e6, 1e5, 1e4, 1e3, 1e2, 1e1, 1.0, 1e-1, 1e-2, 1e-3)
 # A path is left when the loss on rows left out has grown by this share of the least so far.
 _WORSE = 1e-3
-_STOP = (1e-6, 100)
+_TOLERANCE, _STEPS = 1e-6, 100
 
 
 class Choice(NamedTuple):
@@ -60,7 +60,7 @@ def _best(problem: Problem, folds: Int64, path: list[Strength], first: Point) ->
 
 
 def _refitted(kept: Problem, strength: Strength, point: Point) -> Point:
-    return descend(kept, strength, point, moments(kept, point), _STOP)[0]
+    return descend(kept, strength, point, _TOLERANCE, _STEPS)[0]
 
 
 def _left_out(problem: Problem, folds: Int64, points: list[Point]) -> float:
