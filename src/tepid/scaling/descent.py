@@ -72,13 +72,13 @@ class _Moments(NamedTuple):
 
 def _moments(problem: Problem, at: Point) -> _Moments:
     """The moments, in one pass."""
-    weight = at.weight
+    table = at.table
     k = problem.x.shape[1]
     p_mean, x_mean, diagonal = np.zeros((3, k))
     pp, xx = np.zeros((k, k)), None if at.m is None else np.zeros((k, k))
     for rows in problem.blocks():
         x, u = problem.x[rows], problem.u[rows, None]
-        p = scores(problem, weight, at.b, rows)
+        p = scores(problem, at, table, rows)
         residuals(p, problem.y[rows], np.ones(len(x)))
         p[np.arange(len(x)), problem.y[rows]] += 1
         up, ux = u * p, u * x

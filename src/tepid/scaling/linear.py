@@ -113,7 +113,8 @@ def _fitted(method: str, rows: Rows, features: Features, regularisation: Regular
 
 def _problem(rows: Rows, x: Float64) -> Problem:
     masked = np.isneginf(rows.z)
-    return Problem(x, masked if masked.any() else None, rows.y, rows.u / rows.u.sum())
+    inputs = np.column_stack([x, np.ones(len(x))])
+    return Problem(inputs, masked if masked.any() else None, rows.y, rows.u / rows.u.sum())
 
 
 def _checked(regularisation: Regularisation) -> Strength | None:

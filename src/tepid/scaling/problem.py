@@ -15,12 +15,20 @@ _SCORES, _ROWS = 1 << 15, 256
 
 @dataclass(frozen=True)
 class Problem:
-    """Features (n, k), 0 where masked, with labels and weights that sum to one."""
+    """Features, 0 where masked, and a last column of ones, with labels and weights summing to one.
 
-    x: Float64
+    With the column of ones the intercepts are part of every product and cost nothing.
+    """
+
+    inputs: Float64
     masked: Array | None
     y: Int64
     u: Float64
+
+    @property
+    def x(self) -> Float64:
+        """The features (n, k)."""
+        return self.inputs[:, :-1]
 
     def blocks(self) -> Iterator[slice]:
         """Runs of rows, small against memory."""
@@ -32,7 +40,7 @@ class Problem:
         """Some of the rows, their weights again summing to one."""
         u = self.u[chosen]
         masked = None if self.masked is None else self.masked[chosen]
-        return Problem(self.x[chosen], masked, self.y[chosen], u / u.sum())
+        return Problem(self.inputs[chosen], masked, self.y[chosen], u / u.sum())
 
 
 class Point(NamedTuple):
@@ -47,6 +55,11 @@ class Point(NamedTuple):
         """The diagonal, or the whole matrix."""
         return self.w if self.m is None else np.diag(self.w) + self.m
 
+    @property
+    def table(self) -> Float64 | None:
+        """The whole matrix with the intercepts as its last column."""
+        return None if self.m is None else np.column_stack([self.weight, self.b])
+
 
 def one_slope(slope: float, classes: int, *, full: bool) -> Point:
     """The map that multiplies every feature by the slope: temperature scaling."""
@@ -56,9 +69,9 @@ def one_slope(slope: float, classes: int, *, full: bool) -> Point:
 
 def loss(problem: Problem, point: Point) -> float:
     """The weighted mean NLL."""
-    weight = point.weight
+    table = point.table
     parts = (
-        residuals(scores(problem, weight, point.b, rows), problem.y[rows], problem.u[rows])
+        residuals(scores(problem, point, table, rows), problem.y[rows], problem.u[rows])
         for rows in problem.blocks()
     )
     return float(sum(parts))
@@ -66,23 +79,29 @@ def loss(problem: Problem, point: Point) -> float:
 
 def slopes(problem: Problem, point: Point) -> tuple[float, Point]:
     """The NLL, and its gradient in the form of a point."""
-    weight = point.weight
-    total, by_weight, by_b = 0.0, np.zeros_like(weight), np.zeros_like(point.b)
+    k, table = len(point.w), point.table
+    total, by = 0.0, np.zeros((2, k) if table is None else (k, k + 1))
     for rows in problem.blocks():
-        x, s = problem.x[rows], scores(problem, weight, point.b, rows)
+        s = scores(problem, point, table, rows)
         total += residuals(s, problem.y[rows], problem.u[rows])
-        by_b += s.sum(axis=0)
-        by_weight += np.einsum("ij,ij->j", s, x) if point.m is None else s.T @ x
-    if point.m is None:
-        return total, Point(by_weight, None, by_b)
-    return total, Point(np.diag(by_weight).copy(), by_weight, by_b)
+        if table is None:
+            by[0] += np.einsum("ij,ij->j", s, problem.x[rows])
+            by[1] += np.ones(len(s)) @ s
+        else:
+            by += s.T @ problem.inputs[rows]
+    if table is None:
+        return total, Point(by[0], None, by[1])
+    return total, Point(np.diag(by).copy(), by[:, :-1], by[:, -1])
 
 
-def scores(problem: Problem, weight: Float64, bias: Float64, rows: slice) -> Float64:
-    """The map of some rows' features, `-inf` where masked."""
-    x = problem.x[rows]
-    s: Float64 = x * weight if weight.ndim == 1 else x @ weight.T
-    s += bias
+def scores(problem: Problem, point: Point, table: Float64 | None, rows: slice) -> Float64:
+    """The map of some rows, `-inf` where masked; `table` is the point's own."""
+    s: Float64
+    if table is None:
+        s = problem.x[rows] * point.w
+        s += point.b
+    else:
+        s = problem.inputs[rows] @ table.T
     if problem.masked is not None:
         s[problem.masked[rows]] = -np.inf
     return s
