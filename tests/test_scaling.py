@@ -364,19 +364,15 @@ def test_a_row_without_anything_left_falls_back_to_its_softmax():
     )
     np.testing.assert_allclose(empty([[0.0, 1.0]]), softmax([[0.0, 1.0]], axis=1))
     np.testing.assert_array_equal(empty([[0.0, 4.0]]), [[0.0, 1.0]])
-    z = np.array([[5.0, 0.0, 0.0], [0.0, 5.0, 0.0], [0.0, 0.0, 5.0], [0.1, 0.2, 0.0]])
-    c = scaling.isotonic(z, [0, 1, 2, 0], sample_weight=[1, 1, 1, 1])
-    assert c.warnings == ()
-    middle = np.array([[5.0, 0.0], [5.0, 0.0], [0.2, 0.0]])
-    assert scaling.isotonic(middle, [0, 0, 0])(middle[:1])[0, 0] == 1
 
 
-def test_how_many_rows_of_the_fit_fell_back_is_said():
-    columns = np.array([[0.0, 0.0], [0.2, 0.0], [0.0, 0.0]])
-    from tepid.scaling.rest import about_fallen  # noqa: PLC0415
-
-    assert about_fallen(columns)[0].startswith("2 of 3 rows have probability 0 for every class")
-    assert about_fallen(columns[1:2]) == ()
+@pytest.mark.parametrize("method", ["histogram", "isotonic", "bbq"])
+def test_no_row_of_the_fit_is_left_with_nothing(method, rng):
+    z = 8 * rng.normal(size=(300, 6))
+    y = rng.integers(0, 6, 300)
+    c = FITS[method](z, y)
+    own = c.columns(z, softmax(z, axis=1))[np.arange(300), y]
+    assert (own > 0).all()
 
 
 def test_a_temperature_that_does_better_is_recommended():

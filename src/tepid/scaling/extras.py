@@ -4,7 +4,9 @@ from typing import Any
 
 from tepid.errors import InputError
 
-_MISSING = "fitting must have SciPy and scikit-learn (pip install 'tepid[scaling]'), got neither"
+_MISSING = (
+    "SciPy and scikit-learn must be there to fit (pip install 'tepid[scaling]'), got one or neither"
+)
 
 
 def minimize() -> Any:

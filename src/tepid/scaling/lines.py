@@ -10,7 +10,7 @@ import numpy as np
 from tepid.arrays import Float64, Int64
 from tepid.scaling import extras, saving
 from tepid.scaling.calling import applied
-from tepid.scaling.rest import about_fallen, renormalised
+from tepid.scaling.rest import renormalised
 from tepid.scaling.rows import about, labelled, softmax
 from tepid.scaling.steps import Column, columns_of
 
@@ -81,7 +81,7 @@ def isotonic(
     rows = labelled(logits, labels, sample_weight, class_axis)
     p = softmax(rows.z)
     maps = [_increasing(column) for column in columns_of(rows, p)]
-    lines = Lines(
+    return Lines(
         "isotonic",
         samples=len(rows.y),
         classes=len(maps),
@@ -90,8 +90,6 @@ def isotonic(
         values=np.concatenate([values for _, values in maps]),
         warnings=about(rows),
     )
-    said = lines.warnings + about_fallen(lines.columns(rows.z, p))
-    return dataclasses.replace(lines, warnings=said)
 
 
 def _increasing(column: Column) -> tuple[Float64, Float64]:

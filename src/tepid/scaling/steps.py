@@ -11,7 +11,7 @@ import numpy as np
 from tepid.arrays import Float64, Int64
 from tepid.scaling import saving
 from tepid.scaling.calling import applied
-from tepid.scaling.rest import about_fallen, renormalised
+from tepid.scaling.rest import renormalised
 from tepid.scaling.rows import Rows, about, softmax
 
 
@@ -78,7 +78,7 @@ def fitted(method: str, rows: Rows, fit: Callable[[Column], Map]) -> Steps:
     """The steps that `fit` finds for each class against the rest."""
     p = softmax(rows.z)
     maps = [fit(column) for column in columns_of(rows, p)]
-    steps = Steps(
+    return Steps(
         method,
         samples=len(rows.y),
         classes=len(maps),
@@ -87,10 +87,6 @@ def fitted(method: str, rows: Rows, fit: Callable[[Column], Map]) -> Steps:
         values=np.concatenate([values for _, values in maps]),
         warnings=about(rows),
     )
-    if (steps.values > 0).all():
-        return steps
-    said = steps.warnings + about_fallen(steps.columns(rows.z, p))
-    return dataclasses.replace(steps, warnings=said)
 
 
 def columns_of(rows: Rows, p: Float64) -> list[Column]:
