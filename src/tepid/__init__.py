@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         sources,
     )
     from tepid import plots as plots
+    from tepid import onnx as onnx
     from tepid import sklearn as sklearn
     from tepid.arrays import logits_of
     from tepid.curve import Curve

@@ -10,7 +10,16 @@ from typing import Annotated
 import typer
 
 import tepid
-from tepid.cli import advising, applying, comparing, demonstrating, examining, fitting, scoring
+from tepid.cli import (
+    advising,
+    applying,
+    comparing,
+    demonstrating,
+    deploying,
+    examining,
+    fitting,
+    scoring,
+)
 
 _GREETING = """\
 tepid {}: trustworthy confidence for any trained classifier, without labels.
@@ -53,6 +62,7 @@ app.command()(advising.advise)
 app.command(name="apply")(applying.apply)
 app.command()(scoring.score)
 app.command()(comparing.compare)
+app.command(name="onnx")(deploying.deploy)
 app.command()(demonstrating.demo)
 app.command()(examining.doctor)
 

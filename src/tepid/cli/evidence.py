@@ -29,8 +29,8 @@ class Evidence:
     prior: str | None = None
     method: str = "temperature"
 
-    def check(self) -> None:
-        """Refuse what does not go together; an option that does nothing is a mistake."""
+    def given(self) -> list[str]:
+        """The options that say more than the logits do."""
         given = {
             "--labels": self.labels is not None,
             "--accuracy": self.accuracy is not None,
@@ -41,7 +41,11 @@ class Evidence:
             "--guarded": self.guarded,
             "--odds": self.odds,
         }
-        names = [name for name, there in given.items() if there]
+        return [name for name, there in given.items() if there]
+
+    def check(self) -> None:
+        """Refuse what does not go together; an option that does nothing is a mistake."""
+        names = self.given()
         if len(names) > 1:
             raise tepid.InputError(f"evidence must be one of {' and '.join(names)}, got both")
         if names and (self.debias or self.deviations != 1.0):

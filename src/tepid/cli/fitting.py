@@ -83,7 +83,7 @@ def fit(
     evidence.check()
     if out is not None:
         output.refuse_overwriting(out, logits, labels, sample_weight, few, source, *(also or ()))
-        _check_name(out, ".json" if method == "temperature" else ".npz")
+        check_name(out, ".json" if method == "temperature" else ".npz")
     data = tepid.sources.open_source(
         logits,
         labels=labels,
@@ -102,7 +102,8 @@ def fit(
     _deliver(result, out, as_json=as_json)
 
 
-def _check_name(out: Path, suffix: str) -> None:
+def check_name(out: Path, suffix: str = ".json") -> None:
+    """Refuse to save a calibration under a name that does not say so."""
     if out.suffix.lower() != suffix:
         raise tepid.InputError(f"output must end in {suffix}, got {out.name}")
 

@@ -1,0 +1,135 @@
+"""`tepid onnx`."""
+
+import dataclasses
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any
+
+import typer
+
+import tepid
+from tepid.cli import fitting, options, output
+from tepid.cli.evidence import Evidence
+
+
+def deploy(
+    model: Annotated[Path, typer.Argument(help="A trained classifier as an .onnx file.")],
+    out: Annotated[Path, typer.Option("-o", "--output", help="The calibrated model to write.")],
+    calibration: options.Calibration = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Inputs to calibrate on: .npy, .npz (by input name) or a folder."),
+    ] = None,
+    logits: Annotated[
+        str | None, typer.Option(help="The output or tensor that holds the logits, by name.")
+    ] = None,
+    keep_logits: Annotated[
+        bool, typer.Option("--keep-logits", help="Give calibrated logits, not probabilities.")
+    ] = False,
+    labels: Annotated[str | None, typer.Option(help="Labels of every row of the data.")] = None,
+    accuracy: Annotated[
+        str | None,
+        typer.Option(help="The model's accuracy: 0.93, 0.93±0.01 (or +-), or 0.91..0.95."),
+    ] = None,
+    correct: Annotated[int | None, typer.Option(help="So many were right …")] = None,
+    of: Annotated[int | None, typer.Option(help="… of so many that were checked.")] = None,
+    few: options.Few = None,
+    also: options.Also = None,
+    source: options.OlderSet = None,
+    guarded: Annotated[
+        bool, typer.Option("--guarded", help="Data alone, but abstain unless it can help.")
+    ] = False,
+    save_calibration: Annotated[
+        Path | None, typer.Option(help="Where to save the temperature as JSON.")
+    ] = None,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="The model gives probabilities, not logits.")
+    ] = False,
+    class_axis: options.ClassAxis = None,
+    batch: Annotated[int | None, typer.Option(help="How many rows to run at once.")] = None,
+    threads: options.ThreadCount = None,
+    as_json: options.Json = False,
+) -> None:
+    """Put a temperature into an ONNX model: a saved one, or one found by running the model.
+
+    Example: tepid onnx model.onnx --data images.npy --accuracy 0.93 -o calibrated.onnx
+    """
+    evidence = Evidence(
+        labels, accuracy, correct, of, few, tuple(also or ()), source, "any", guarded, 0.03,
+        1.0, debias=False,
+    )  # fmt: skip
+    evidence.check()
+    _check_sources(calibration, data, evidence, save_calibration)
+    given = (calibration, data, labels, few, source, *(also or ()))
+    for path in filter(None, (out, save_calibration)):
+        output.refuse_overwriting(path, model, *given)
+    onnx = _bridge()
+    where: dict[str, Any] = {
+        "logits": logits, "class_axis": class_axis, "probabilities": probabilities,
+    }  # fmt: skip
+    onnx.find(model, **where, keep_logits=keep_logits)
+    if calibration is not None:
+        temperature = tepid.load(calibration)
+    else:
+        blocks = onnx.run(model, data, **where, batch=batch, threads=threads)
+        temperature = _fitted(blocks, evidence, threads)
+    head = onnx.insert(model, temperature, out, **where, keep_logits=keep_logits)
+    if save_calibration is not None:
+        temperature.save(save_calibration)
+    _deliver(temperature, head, out, as_json=as_json)
+
+
+def _bridge() -> ModuleType:
+    try:
+        return tepid.onnx
+    except ImportError as error:
+        raise tepid.InputError(str(error)) from None
+
+
+def _check_sources(
+    calibration: Path | None, data: str | None, evidence: Evidence, saved: Path | None
+) -> None:
+    """Either a temperature or what it is found from."""
+    if (calibration is None) == (data is None):
+        got = "neither" if data is None else "both"
+        raise tepid.InputError(f"temperature must come from --calibration or --data, got {got}")
+    if calibration is not None and (saved is not None or evidence.given()):
+        extra = [*evidence.given(), *(["--save-calibration"] if saved is not None else [])]
+        raise tepid.InputError(f"{extra[0]} must go with --data, got it with --calibration")
+    if saved is not None:
+        fitting.check_name(saved)
+
+
+def _fitted(blocks: Iterator[Any], evidence: Evidence, threads: int | None) -> "tepid.Temperature":
+    # A fit reads its logits several times; the model, which is what takes long, runs once.
+    with (
+        tempfile.TemporaryDirectory(prefix="tepid-", ignore_cleanup_errors=True) as folder,
+        output.working(threads) as engine,
+    ):
+        path = Path(folder) / "logits.npy"
+        tepid.sources.write_blocks(path, _watched(blocks, engine))
+        source = tepid.sources.open_source(path, labels=evidence.labels)
+        return evidence.fit(dataclasses.replace(source, name="logits"), engine)
+
+
+def _watched(blocks: Iterator[Any], engine: "tepid.Threads") -> Iterator[Any]:
+    done = 0
+    for block in blocks:
+        yield block
+        done += len(block)
+        if engine.progress:
+            engine.progress("running the model", done, None)
+
+
+def _deliver(temperature: "tepid.Temperature", head: Any, out: Path, *, as_json: bool) -> None:
+    if as_json:
+        place = {"output": str(out), "logits": head.tensor, "form": head.form}
+        output.print_json(place | {"calibration": temperature.as_dict()})
+        return
+    if temperature.groups:
+        output.note("The calibration has groups; the model divides by the T of all rows.")
+    fitting.show(temperature, str(out))
+    divided = f"{head.tensor!r} is divided by T"
+    output.console().print(divided, markup=False)

@@ -1,0 +1,39 @@
+"""What ONNX infers of each tensor: the type of its numbers, and its sizes where they are known."""
+
+from dataclasses import dataclass
+
+import onnx
+
+FLOATS = {
+    onnx.TensorProto.FLOAT: "float32",
+    onnx.TensorProto.DOUBLE: "float64",
+    onnx.TensorProto.FLOAT16: "float16",
+    onnx.TensorProto.BFLOAT16: "bfloat16",
+}
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """The number that ONNX gives a type, and the sizes, None where unknown or free."""
+
+    kind: int
+    sizes: tuple[int | None, ...] | None
+
+
+def inferred(copy: onnx.ModelProto) -> dict[str, Tensor]:
+    """Every tensor that something is known of, by name; what is no tensor is left out."""
+    try:
+        known = onnx.shape_inference.infer_shapes(copy, data_prop=True).graph
+    except (onnx.shape_inference.InferenceError, RuntimeError):
+        known = copy.graph  # what the file states itself
+    values = [*known.value_info, *known.input, *known.output]
+    tensors = {value.name: _tensor(value.type.tensor_type) for value in values}
+    tensors |= {t.name: Tensor(t.data_type, tuple(t.dims)) for t in known.initializer}
+    return {name: tensor for name, tensor in tensors.items() if tensor.kind}
+
+
+def _tensor(stated: onnx.TypeProto.Tensor) -> Tensor:
+    if not stated.HasField("shape"):
+        return Tensor(stated.elem_type, None)
+    sizes = [size.dim_value if size.HasField("dim_value") else None for size in stated.shape.dim]
+    return Tensor(stated.elem_type, tuple(sizes))
