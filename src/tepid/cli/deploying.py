@@ -78,7 +78,7 @@ def deploy(
     head = onnx.insert(model, temperature, out, **where, keep_logits=keep_logits)
     if save_calibration is not None:
         temperature.save(save_calibration)
-    _deliver(temperature, head, out, as_json=as_json)
+    _deliver(temperature, head, out, keep_logits=keep_logits, as_json=as_json)
 
 
 def _bridge() -> ModuleType:
@@ -123,7 +123,9 @@ def _watched(blocks: Iterator[Any], engine: "tepid.Threads") -> Iterator[Any]:
             engine.progress("running the model", done, None)
 
 
-def _deliver(temperature: "tepid.Temperature", head: Any, out: Path, *, as_json: bool) -> None:
+def _deliver(
+    temperature: "tepid.Temperature", head: Any, out: Path, *, keep_logits: bool, as_json: bool
+) -> None:
     if as_json:
         place = {"output": str(out), "logits": head.tensor, "form": head.form}
         output.print_json(place | {"calibration": temperature.as_dict()})
@@ -131,5 +133,17 @@ def _deliver(temperature: "tepid.Temperature", head: Any, out: Path, *, as_json:
     if temperature.groups:
         output.note("The calibration has groups; the model divides by the T of all rows.")
     fitting.show(temperature, str(out))
-    divided = f"{head.tensor!r} is divided by T"
-    output.console().print(divided, markup=False)
+    output.console().print(_changed(head, keep_logits=keep_logits), markup=False)
+
+
+def _changed(head: Any, *, keep_logits: bool) -> str:
+    """What the model gives now that it did not give before."""
+    if keep_logits:
+        return f"its output {head.output!r} gives calibrated logits"
+    if head.form == "logits":
+        return f"its output {head.output!r} gave logits and gives calibrated probabilities"
+    return (
+        f"its logits {head.tensor!r} are divided by T"
+        if head.form == "activated"
+        else (f"its probabilities {head.tensor!r} are calibrated")
+    )

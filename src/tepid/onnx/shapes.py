@@ -29,7 +29,21 @@ def inferred(copy: onnx.ModelProto) -> dict[str, Tensor]:
     values = [*known.value_info, *known.input, *known.output]
     tensors = {value.name: _tensor(value.type.tensor_type) for value in values}
     tensors |= {t.name: Tensor(t.data_type, tuple(t.dims)) for t in known.initializer}
-    return {name: tensor for name, tensor in tensors.items() if tensor.kind}
+    tensors = {name: tensor for name, tensor in tensors.items() if tensor.kind}
+    return tensors | _mapped(copy.graph, tensors)
+
+
+def _mapped(graph: onnx.GraphProto, known: dict[str, Tensor]) -> dict[str, Tensor]:
+    """What ZipMap says of the tensors that it reads, where nothing else does."""
+    found = {}
+    for node in graph.node:
+        if node.op_type == "ZipMap" and (
+            node.input[0] not in known or known[node.input[0]].sizes is None
+        ):
+            named = [onnx.helper.get_attribute_value(a) for a in node.attribute]
+            classes = max(map(len, named), default=0) or None
+            found[node.input[0]] = Tensor(onnx.TensorProto.FLOAT, (None, classes))
+    return found
 
 
 def _tensor(stated: onnx.TypeProto.Tensor) -> Tensor:
