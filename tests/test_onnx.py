@@ -19,14 +19,18 @@ from sklearn.neural_network import MLPClassifier
 
 import tepid
 
-if not os.environ.get("CI"):
-    pytest.importorskip("onnx", reason="onnx is not installed: pip install 'tepid[onnx]'")
-    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
-import onnx
-import onnxruntime
-from onnx import TensorProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
+def _needed(name):
+    """A package that may be missing, but not where everything is to be tested."""
+    if os.environ.get("CI"):
+        return importlib.import_module(name)
+    return pytest.importorskip(name, reason=f"{name} is not installed")
+
+
+onnx = _needed("onnx")
+onnxruntime = _needed("onnxruntime")
+TensorProto, helper, numpy_helper = onnx.TensorProto, onnx.helper, onnx.numpy_helper
+ReferenceEvaluator = _needed("onnx.reference").ReferenceEvaluator
 
 ROOT = Path(__file__).parents[1]
 RNG = np.random.default_rng(3)
@@ -545,7 +549,7 @@ def test_an_output_under_the_name_of_external_data_is_refused(external):
 
 
 def _classical(name, classes, *, zipmap):
-    skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
+    skl2onnx = _needed("skl2onnx")
     kinds = {
         "forest": RandomForestClassifier(9, max_depth=5, random_state=0),
         "boosting": GradientBoostingClassifier(n_estimators=3, random_state=0),
@@ -591,7 +595,7 @@ def test_a_forest_is_fitted_on_the_logarithms_of_its_probabilities():
 
 @pytest.mark.parametrize("end", ["Softmax", "LogSoftmax", "none"])
 def test_a_model_exported_by_torch_is_calibrated(end):
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    torch = _needed("torch")
     torch.manual_seed(0)
     layers = [torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4)]
     network = torch.nn.Sequential(*layers)
@@ -758,6 +762,33 @@ def _foreign_operator():
     return _of("m.onnx", model.SerializeToString())
 
 
+def _own_softmax():
+    """A node that is called Softmax and is none, without any input."""
+    nodes = [helper.make_node("Softmax", [], ["z"], domain="my.own")]
+    model = onnx.load(_classifier())
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    model.opset_import.append(helper.make_opsetid("my.own", 1))
+    return _of("m.onnx", model.SerializeToString())
+
+
+def _quantized_softmax():
+    """A softmax in integers, which only onnxruntime knows."""
+    model = onnx.load(_classifier())
+    model.graph.node[0].output[0] = "h"
+    model.graph.node.append(helper.make_node("Quant", ["h"], ["q"], domain="com.microsoft"))
+    model.graph.node[-1].op_type = "QLinearSoftmax"
+    model.graph.node.append(helper.make_node("DequantizeLinear", ["q", "s"], ["z"]))
+    model.graph.initializer.append(numpy_helper.from_array(np.float32(1 / 256), "s"))
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    return _of("m.onnx", model.SerializeToString())
+
+
+def _single_number():
+    nodes = [helper.make_node("ReduceSum", ["x"], ["z"], keepdims=0)]
+    return _save(nodes, [_value("z", [])], weights={})
+
+
 HOSTILE = {
     "truncated": (
         lambda: _of("m.onnx", Path(_classifier()).read_bytes()[:-30]),
@@ -770,6 +801,9 @@ HOSTILE = {
     "old": (_old, "m.onnx must be of opset 7 or later, got 6"),
     "unknown operator": (_unknown_operator, "must be a valid ONNX model, got: No Op registered"),
     "foreign operator": (_foreign_operator, "output 'z' must be logits or end in Softmax"),
+    "a softmax of one's own": (_own_softmax, "output 'z' must be logits or end in Softmax"),
+    "quantized softmax": (_quantized_softmax, "got one made by QLinearSoftmax; --probabilities"),
+    "single number": (_single_number, "logits 'z' must have one row per sample, got a single num"),
     "two": (_two_headed, "logits must be named, as --logits NAME"),
 }
 
@@ -799,6 +833,25 @@ def test_a_model_cut_anywhere_is_refused_in_one_line():
         with pytest.raises(tepid.InputError, match=r"\A[^\n]*\Z"):
             tepid.onnx.insert("cut.onnx", T, "out.onnx")
         assert not Path("out.onnx").exists()
+
+
+def test_damaged_bytes_are_refused_in_one_line_or_give_a_valid_model(rng):
+    whole = Path(_classifier("Softmax")).read_bytes()
+    told = 0
+    for _ in range(300):
+        damaged = bytearray(whole)
+        place = int(rng.integers(len(whole)))
+        damaged[place] = int(rng.integers(256))
+        del damaged[place + 1 : place + 1 + int(rng.integers(3))]
+        _of("damaged.onnx", bytes(damaged))
+        try:
+            tepid.onnx.insert("damaged.onnx", T, "out.onnx")
+        except tepid.InputError as error:
+            told += "\n" not in str(error)
+        else:
+            onnx.checker.check_model("out.onnx")
+            told += 1
+    assert told == 300
 
 
 # --- the command

@@ -59,5 +59,5 @@ def check(copy: onnx.ModelProto, name: str) -> None:
     """Refuse a bare copy that ONNX's own checker refuses."""
     try:
         onnx.checker.check_model(copy)
-    except onnx.checker.ValidationError as error:
+    except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
         raise InputError(f"{name} must be a valid ONNX model, got: {first_line(error)}") from None

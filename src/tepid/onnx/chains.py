@@ -67,7 +67,12 @@ def put_in(
         graphs.rename(graph, head.tensor, start)
     else:
         readers = head.readers
-        graphs.reread(graph, start, end, lambda node: readers is None or node.output[0] in readers)
+        graphs.reread(
+            graph,
+            start,
+            end,
+            lambda node: readers is None or any(made in readers for made in node.output),
+        )
     steps = list(_steps(head, layout, opset, keep_logits=keep_logits))
     nodes = [*_constants(head, layout, temperature), *_threaded(steps, head.tensor, start, end)]
     made = [i for i, node in enumerate(graph.node) if start in node.output]

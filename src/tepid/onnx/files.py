@@ -31,8 +31,16 @@ def read(path: PathLike) -> onnx.ModelProto:
 def _check_model(model: onnx.ModelProto, file: Path) -> None:
     if not model.ir_version or not model.graph.output:
         raise InputError(f"{file.name} must be a whole ONNX model, got one without a graph")
+    noted = [text for entry in model.metadata_props for text in (entry.key, entry.value)]
+    strange = [w for w in (*noted, *graphs.words(model.graph)) if isinstance(w, bytes)]
+    if strange:
+        raise InputError(f"{file.name} must have names that are text, got {strange[0][:80]!r}")
     if opset(model) < 7:
         raise InputError(f"{file.name} must be of opset 7 or later, got {opset(model)}")
+    _check_sides(model, file)
+
+
+def _check_sides(model: onnx.ModelProto, file: Path) -> None:
     for where, size in sides(model, file).items():
         if not where.is_file():
             raise InputError(f"{file.name} must have its external data beside it, got no {where}")

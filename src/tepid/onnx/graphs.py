@@ -39,6 +39,19 @@ def tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
                 yield from attribute.tensors
 
 
+def words(graph: onnx.GraphProto) -> Iterator[str | bytes]:
+    """Every name in the graph; what is no text comes as bytes."""
+    for tensor in tensors(graph):
+        yield from (word for entry in tensor.external_data for word in (entry.key, entry.value))
+    for body in bodies(graph):
+        yield body.name
+        for value in (*body.input, *body.output, *body.value_info, *body.initializer):
+            yield value.name
+        for node in body.node:
+            yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+            yield from (attribute.name for attribute in node.attribute)
+
+
 def above(name: str, made: Makers) -> set[str]:
     """Every tensor that this one depends on, itself included."""
     seen: set[str] = set()

@@ -24,7 +24,7 @@ _WEIGHTED = (
     "LSTM",
 )  # fmt: skip
 _BOUNDED = (*_ACTIVATIONS, "HardSigmoid", "Exp", "Hardmax", "If", "Loop", "Scan", "SequenceAt")
-_OWN = ("", "ai.onnx", "com.microsoft")
+_STANDARD = ("", "ai.onnx")
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class Head:
     `form` says what the tensor is: "logits" that leave the model as they are, logits that are
     "activated" by a softmax of the model's own, "probabilities", or "unclear". `readers` name what
     is made by the nodes that are to read the calibrated tensor: none where it leaves the model
-    itself, and None where every node is to.
+    itself, and None where every node is to. `maker` is the operator that `output` comes from, and
+    `origin` the tensor that it makes or, of an activation, reads.
     """
 
     tensor: str
@@ -70,7 +71,7 @@ def _head(
     if tensor not in made or not _may_be_float(tensor, known) or not origin:
         return None
     node = _paired(made.get(origin), made)
-    if node is not None and node.op_type in _ACTIVATIONS:
+    if node is not None and node.op_type in _ACTIVATIONS and node.domain in _STANDARD:
         z = node.input[0]
         return Head(z, output.name, "activated", (node.output[0],), node.op_type, z)
     maker = "the model's input" if node is None else node.op_type
@@ -81,15 +82,20 @@ def _origin(
     name: str, made: graphs.Makers, known: dict[str, Tensor]
 ) -> tuple[str, tuple[str, ...], str]:
     """The tensor to calibrate, who is to read it, and where its numbers come from."""
-    tensor, readers = name, ()
-    while name in made and made[name].op_type in _TRANSPARENT:
+    tensor = name
+    readers: tuple[str, ...] = ()
+    while name in made and _is_transparent(made[name]):
         node = made[name]
         if node.op_type == "ZipMap":
-            tensor, readers = node.input[0], (name,)  # type: ignore[assignment]
+            tensor, readers = node.input[0], (name,)
         if node.op_type == "Cast" and not _may_be_float(node.input[0], known):
             return tensor, readers, ""  # a label, as a number
         name = node.input[0]
     return tensor, readers, name
+
+
+def _is_transparent(node: onnx.NodeProto) -> bool:
+    return node.op_type in _TRANSPARENT and node.domain in (*_STANDARD, "ai.onnx.ml")
 
 
 def _may_be_float(tensor: str, known: dict[str, Tensor]) -> bool:
@@ -116,9 +122,11 @@ def _form(name: str, made: graphs.Makers) -> Form:
         if tensor in made and tensor not in seen:
             seen.add(tensor)
             node = made[tensor]
-            if node.op_type in _BOUNDED or node.domain not in _OWN:
+            if node.op_type in _WEIGHTED and node.domain in (*_STANDARD, "com.microsoft"):
+                continue
+            if node.op_type in _BOUNDED or node.domain not in _STANDARD:
                 return "unclear"
-            waiting += [] if node.op_type in _WEIGHTED else list(node.input)
+            waiting += list(node.input)
     return "logits"
 
 

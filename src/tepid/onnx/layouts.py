@@ -51,6 +51,10 @@ def layout_of(
         got = "one unknown" if tensor is None else onnx.TensorProto.DataType.Name(tensor.kind)
         raise InputError(f"logits {head.tensor!r} must be of a floating-point type, got {got}")
     rank = None if tensor.sizes is None else len(tensor.sizes)
+    if rank == 0:
+        raise InputError(
+            f"logits {head.tensor!r} must have one row per sample, got a single number"
+        )
     softmax = _softmax(head, graph)
     if softmax is None:
         layout = Layout(tensor.kind, rank, _stated(head, rank, class_axis), None)
@@ -65,10 +69,10 @@ def layout_of(
 
 def _softmax(head: Head, graph: onnx.GraphProto) -> onnx.NodeProto | None:
     """The Softmax that reads the tensor."""
-    reading = (node for node in graph.node if head.tensor in node.input[:1])
-    for node in reading:
-        meant = head.readers is None or node.output[0] in head.readers
-        if meant and node.op_type in ("Softmax", "LogSoftmax"):
+    softmaxes = [node for node in graph.node if node.op_type in ("Softmax", "LogSoftmax")]
+    for node in softmaxes:
+        meant = head.readers is None or any(made in head.readers for made in node.output)
+        if meant and head.tensor in node.input[:1] and node.domain in ("", "ai.onnx"):
             return node
     return None
 
