@@ -141,7 +141,7 @@ def test_a_temperature_of_one_changes_nothing():
 
 
 def test_the_softmax_of_old_opsets_takes_all_axes_from_its_own_on_for_one():
-    nodes = [helper.make_node("Softmax", ["x"], ["p"], axis=1)]
+    nodes = [helper.make_node("Softmax", ["x"], ["p"])]  # whose axis is then 1
     shape = ["n", 3, 2]
     _save(nodes, [_value("p", shape)], opset=11, inputs=[_value("x", shape)], weights={})
     with pytest.raises(tepid.InputError, match="must be left to the model's Softmax, got 1"):
@@ -628,8 +628,10 @@ def test_rows_come_in_order_whatever_the_batches_and_files_are(folder):
     np.savez("x.npz", x=X, labels=np.zeros(40))
     parts = folder / "parts"
     parts.mkdir()
-    np.savez(parts / "b.npz", x=X[25:])
-    np.save(parts / "a.npy", X[:25])
+    np.save(parts / "d.npy", X[32:])
+    np.save(parts / "b.npy", X[8:16])
+    np.savez(parts / "c.npz", x=X[16:32])
+    np.save(parts / "a.npy", X[:8])
     (parts / "notes.txt").write_text("not data")
     for data in (X, {"x": X}, X.tolist(), "x.npy", "x.npz", "x.npz#x", parts, X.astype(np.float64)):
         for batch in (None, 1, 7):

@@ -81,9 +81,6 @@ def reread(
         for node in body.node:
             if chosen(node):
                 _swap(node.input, old, new)
-        if body is not graph:  # a branch may hand on what it takes from outside
-            for output in body.output:
-                output.name = new if output.name == old else output.name
 
 
 def rename(graph: onnx.GraphProto, old: str, new: str) -> None:
