@@ -16,8 +16,8 @@ if TYPE_CHECKING:
         shapes,
         sources,
     )
-    from tepid import plots as plots
     from tepid import onnx as onnx
+    from tepid import plots as plots
     from tepid import sklearn as sklearn
     from tepid.arrays import logits_of
     from tepid.curve import Curve
@@ -81,7 +81,7 @@ _MODULES = (
     "sources",
 )
 # Reached by name and not by `import *`, which must work without the extra that each of them needs.
-_EXTRAS = ("plots", "sklearn")
+_EXTRAS = ("onnx", "plots", "sklearn")
 
 __all__ = [
     "Advice",
