@@ -1,10 +1,13 @@
 """The paper's protocol: a random part of the test set to calibrate, the rest to report on."""
 
 import dataclasses
+import importlib
+import importlib.util
 import math
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,8 +146,18 @@ def _runs(
             engine.progress("comparing", done, len(splits))
         return measured
 
-    with ThreadPoolExecutor(engine.threads) as pool:
+    with _one_thread_each(), ThreadPoolExecutor(engine.threads) as pool:
         return list(pool.map(run, splits))
+
+
+def _one_thread_each() -> AbstractContextManager[Any]:
+    """Matrix products on one thread: with the splits side by side, more stand in their own way."""
+    if importlib.util.find_spec("threadpoolctl") is None:
+        return nullcontext()
+    limits: AbstractContextManager[Any] = importlib.import_module(
+        "threadpoolctl"
+    ).threadpool_limits(1)
+    return limits
 
 
 def _run(fit: Fit, data: _Set, inside: Int64, outside: Int64, engine: Threads) -> Run:
