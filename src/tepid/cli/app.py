@@ -18,6 +18,7 @@ from tepid.cli import (
     deploying,
     examining,
     fitting,
+    reporting,
     scoring,
 )
 
@@ -63,6 +64,7 @@ app.command(name="apply")(applying.apply)
 app.command()(scoring.score)
 app.command()(comparing.compare)
 app.command(name="onnx")(deploying.deploy)
+app.command()(reporting.report)
 app.command()(demonstrating.demo)
 app.command()(examining.doctor)
 

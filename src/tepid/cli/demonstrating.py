@@ -1,7 +1,12 @@
 """`tepid demo`."""
 
+from pathlib import Path
+from typing import Any
+
 import tepid
 from tepid.cli import fitting, judging, options, output, scoring
+
+_REPORT = Path("tepid-demo.html")
 
 
 def demo(as_json: options.Json = False) -> None:
@@ -27,3 +32,16 @@ def demo(as_json: options.Json = False) -> None:
     fitting.show(temperature, None)
     screen.print("\nThen, with the labels that tepid did not see, what it did:\n")
     scoring.show(scored, judging.Judged({}, {}, {}, 0), as_json=False)
+    _report(data)
+    screen.print(f"\nwrote {_REPORT}: open it in a browser and move the temperature", markup=False)
+
+
+def _report(data: dict[str, Any]) -> None:
+    tepid.report.write(
+        _REPORT,
+        data["logits"],
+        labels=data["labels"],
+        names=data["names"],
+        images=dict(zip(data["image_rows"].tolist(), data["images"], strict=True)),
+        title="Fashion-MNIST, a small network",
+    )

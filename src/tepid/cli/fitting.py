@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 import tepid
-from tepid.cli import options, output, scaled
+from tepid.cli import options, output, reporting, scaled
 from tepid.cli.evidence import Evidence
 
 
@@ -46,6 +46,9 @@ def fit(
     ] = None,
     groups: options.Groups = None,
     out: options.Output = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a report on the result too: an .html file.")
+    ] = None,
     deviations: Annotated[
         float, typer.Option(help="Standard deviations in the threshold of UTS.")
     ] = 1.0,
@@ -81,9 +84,13 @@ def fit(
         method,
     )
     evidence.check()
+    inputs = (logits, labels, sample_weight, few, source, *(also or ()))
     if out is not None:
-        output.refuse_overwriting(out, logits, labels, sample_weight, few, source, *(also or ()))
+        output.refuse_overwriting(out, *inputs)
         check_name(out, ".json" if method == "temperature" else ".npz")
+    if report is not None:
+        reporting.check_name(report)
+        output.refuse_overwriting(report, *inputs)
     data = tepid.sources.open_source(
         logits,
         labels=labels,
@@ -95,11 +102,17 @@ def fit(
     if data.binary:
         output.note("One value for each row was read as the binary logit of class 1.")
     if method != "temperature":
+        if report is not None:
+            raise tepid.InputError(f"--report must go with a temperature, got --method {method}")
         scaled.fit(data, method, out, as_json=as_json)
         return
     with output.working(threads) as engine:
         result = evidence.fit(data, engine)
+        if report is not None:
+            tepid.report.write(report, data, temperatures=[result], engine=engine)
     _deliver(result, out, as_json=as_json)
+    if report is not None and not as_json:
+        output.console().print(f"wrote {report}", markup=False)
 
 
 def check_name(out: Path, suffix: str = ".json") -> None:
