@@ -14,7 +14,7 @@ import pytest
 import tepid
 from tepid.cli import scaled
 
-VERBS = ("fit", "apply", "score", "compare", "demo")
+VERBS = ("fit", "apply", "score", "compare", "report", "demo")
 KEYS = [
     "format", "tepid", "temperature", "method", "samples", "classes", "implied_accuracy", "status",
     "interval", "sensitivity", "precision", "warnings",

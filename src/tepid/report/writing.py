@@ -1,7 +1,7 @@
 """From logits to a report on the disk."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,27 +69,33 @@ def write(  # noqa: PLR0913  # what may be shown besides the logits is all optio
         sections.groups(fits.temperatures),
     ]
     text = page(
-        f"Calibration of {source.name}" if title is None else title,
+        title or f"Calibration of {source.name}",
         _facts(findings),
         [part for part in parts if part is not None],
         content(findings, every, places, called),
     )
     with replacing(path) as file:
-        file.write(text.encode())
+        file.write(text.encode(errors="replace"))  # a file's name may hold half a character
 
 
 def class_names(names: Any) -> list[str]:
     """The names of the classes, from a sequence or from the lines of a file."""
     if not isinstance(names, (str, os.PathLike)):
-        return [str(name)[:_LONGEST_NAME] for name in names]
+        return _shown(str(name) for name in names)
     path = Path(names)
     if not path.is_file():
         raise InputError(f"names must be a file with one class on each line, got {path}")
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        text = path.read_text(encoding="utf-8-sig")
     except ValueError:
         raise InputError(f"names must be text in UTF-8, got another file in {path}") from None
-    return [line.strip()[:_LONGEST_NAME] for line in lines]
+    return _shown(text.removesuffix("\n").split("\n"))
+
+
+def _shown(names: Iterable[str]) -> list[str]:
+    """Names of one line that are not too long; a class without one goes by its number."""
+    short = (" ".join(name.split())[:_LONGEST_NAME] for name in names)
+    return [name or str(k) for k, name in enumerate(short)]
 
 
 def _check(

@@ -1,0 +1,315 @@
+"""The report in a real browser: no request, no error, the right numbers, every way to read it."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+import tepid
+
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
+
+
+def _missing(what):
+    """Without a browser these tests are skipped, except where nobody would notice."""
+    if os.environ.get("CI"):
+        pytest.fail(f"{what} is missing, and continuous integration must not skip the page")
+    pytest.skip(f"{what} is missing, without which a page cannot be tried")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        _missing("the command chromium")
+    try:
+        from playwright.sync_api import sync_playwright  # noqa: PLC0415  # may be absent
+    except ImportError:
+        _missing("the package playwright")
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def data(fashion):
+    return fashion[0][:4000], fashion[1][:4000]
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory, data):
+    """Reports with labels and pictures, without labels, and of many classes."""
+    folder = tmp_path_factory.mktemp("reports")
+    z, y = data
+    demo = tepid.demo.fashion()
+    rows = demo["image_rows"].tolist()
+    images = {r: i for r, i in zip(rows, demo["images"], strict=True) if r < 4000}
+    tepid.report.write(folder / "labels.html", z, labels=y, names=demo["names"], images=images)
+    tepid.report.write(folder / "alone.html", z)
+    rng = np.random.default_rng(5)
+    posterior = 3 * rng.normal(size=(1500, 300))
+    names = [f"kind {k}" for k in range(299)] + ["</script><img src=x onerror=alert(1)>"]
+    tepid.report.write(folder / "many.html", 2 * posterior, names=names, title="Many")
+    return folder
+
+
+@pytest.fixture
+def opened(browser, reports):
+    """Open a report; what it asked for and complained of is checked when the test is over."""
+    contexts, bad = [], []
+
+    def open_page(name="labels", size="desktop", scheme="light"):
+        width, height = SIZES[size]
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: bad.append(message.text))
+        page.on("pageerror", lambda error: bad.append(str(error)))
+        page.on("dialog", lambda dialog: bad.append(dialog.message))
+        page.on("request", lambda request: _leaves(request.url) and bad.append(request.url))
+        page.goto((reports / f"{name}.html").as_uri())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert bad == []
+
+
+def _leaves(url):
+    return not url.startswith(("file:", "data:"))
+
+
+def _readings(page):
+    names = ("confidence", "accuracy", "nll", "ece")
+    shown = {n: page.locator(f"#read-{n}").inner_text() for n in names}
+    return {n: float(text.removesuffix(" %")) for n, text in shown.items()}
+
+
+def _agrees(page, z, y):
+    """The numbers shown are those of the library at the temperature where the slider stands."""
+    data = page.evaluate("data.stops.t[Number(slider.value)]")
+    exact = tepid.Reliability.of_logits(z, y, temperature=data)
+    shown = _readings(page)
+    half = 0.5 + 0.05  # of the last digit, and the float32 of a row at the edge of its bin
+    assert shown["confidence"] == pytest.approx(
+        100 * tepid.metrics.confidence(exact), abs=half / 100
+    )
+    assert shown["accuracy"] == pytest.approx(100 * tepid.metrics.accuracy(exact), abs=half / 100)
+    assert shown["nll"] == pytest.approx(tepid.metrics.nll(exact), abs=half / 1e4)
+    assert shown["ece"] == pytest.approx(100 * tepid.metrics.ece(exact), abs=half / 100)
+    return data
+
+
+@pytest.mark.parametrize("name", ["labels", "alone", "many"])
+def test_the_page_loads_without_an_error_and_asks_nobody(opened, name):
+    page = opened(name)
+    assert page.locator("h1").count() == 1
+    assert page.locator("svg[role=img]").count() >= 3
+    assert all(page.locator("svg[role=img]").evaluate_all("all => all.map(s => s.ariaLabel)"))
+
+
+def test_the_slider_moves_by_keyboard_and_the_numbers_follow(opened, data):
+    z, y = data
+    page = opened()
+    start = _agrees(page, z, y)
+    assert start == pytest.approx(tepid.from_labels(z, y).value, rel=1e-6)
+    page.locator("#slider").focus()
+    seen = [start]
+    for _ in range(6):
+        page.keyboard.press("ArrowRight")
+        seen.append(_agrees(page, z, y))
+    assert seen == sorted(set(seen))
+    page.keyboard.press("Home")
+    assert _agrees(page, z, y) == pytest.approx(0.25)
+    assert page.locator("#temperature").inner_text() == "0.25"
+    page.keyboard.press("End")
+    assert _agrees(page, z, y) == pytest.approx(8)
+    said = page.locator("#slider").get_attribute("aria-valuetext")
+    assert said.startswith("T = 8, implied accuracy")
+    assert (
+        page.locator("#chart-reliability svg")
+        .get_attribute("aria-label")
+        .startswith("Reliability diagram at T = 8")
+    )
+
+
+def test_every_button_goes_to_its_temperature(opened, data):
+    page = opened()
+    buttons = page.locator("#jumps button")
+    for i in range(buttons.count()):
+        buttons.nth(i).click()
+        name, _, value = buttons.nth(i).inner_text().partition(": ")
+        assert page.locator("#temperature").inner_text() == value
+        assert buttons.nth(i).get_attribute("aria-pressed") == "true"
+        assert _agrees(page, *data) == pytest.approx(float(value), rel=1e-3), name
+
+
+def test_the_charts_follow_the_slider(opened):
+    page = opened()
+    page.locator("#slider").focus()
+
+    def drawn():
+        return [
+            page.locator(f"#chart-{c} svg").inner_html()
+            for c in ("loss", "histogram", "reliability")
+        ]
+
+    before = drawn()
+    page.keyboard.press("ArrowLeft")
+    assert all(a != b for a, b in zip(before, drawn(), strict=True))
+
+
+def test_empty_bins_are_blank_and_others_have_a_whisker(opened):
+    page = opened()
+    page.locator("#slider").focus()
+    page.keyboard.press("End")
+    counts = page.evaluate("data.stops.count[data.stops.t.length - 1]")
+    bars = page.locator("#chart-reliability .bar").count()
+    assert bars == sum(count > 0 for count in counts) < 15
+    assert page.locator("#chart-reliability .whisker").count() == bars
+
+
+def test_the_page_can_be_used_from_the_keyboard_alone(opened):
+    page = opened("many")
+    reached = set()
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.id || document.activeElement.className"))
+    assert {"theme", "slider", "find", "more", "class", "scroll", "skip"} <= reached
+    page.locator("#find").focus()
+    page.keyboard.type("KIND 29")
+    assert page.locator("#classes tbody tr").count() == 10
+    assert "10 of 10 found of 300 classes" in page.locator("#found").inner_text()
+    page.locator("#class").focus()
+    page.keyboard.type("kind 250")
+    assert "kind 250" in page.locator("#chart-division svg").get_attribute("aria-label")
+
+
+def test_a_table_of_many_classes_is_no_wall(opened):
+    page = opened("many")
+    rows = page.locator("#classes tbody tr")
+    assert rows.count() == 20
+    page.locator("#more").click()
+    assert rows.count() == 120
+    heads = page.locator("#classes thead th")
+    heads.nth(0).locator("button").click()
+    assert heads.nth(0).get_attribute("aria-sort") == "ascending"
+    assert rows.nth(0).locator("th").inner_text() == "kind 0"
+    heads.nth(4).locator("button").press("Enter")
+    assert heads.nth(4).get_attribute("aria-sort") == "descending"
+    theta = [float(t) for t in rows.locator("td:nth-child(5)").all_inner_texts()]
+    assert theta == sorted(theta, reverse=True)
+    heads.nth(4).locator("button").press("Enter")
+    assert float(rows.nth(0).locator("td:nth-child(5)").inner_text()) <= min(theta)
+
+
+def test_a_hostile_name_is_shown_as_it_is(opened):
+    page = opened("many")
+    page.locator("#find").fill("script")
+    cell = page.locator("#classes tbody th")
+    assert cell.inner_text() == "</script><img src=x onerror=alert(1)>"
+    cell.locator("button").click()
+    assert "onerror" in page.locator("#chart-division svg").get_attribute("aria-label")
+    assert page.locator("img").count() == 0
+
+
+def test_the_division_shows_every_row_once(opened, data):
+    page = opened()
+    page.locator("#class").select_option("6")
+    label = page.locator("#chart-division svg").get_attribute("aria-label")
+    z = data[0]
+    theta = tepid.Tails.of(z).thresholds()[6]
+    assert f"{(z.argmax(axis=1) == 6).sum()} predicted so" in label
+    assert f"{theta:.3g}" in label
+    assert page.locator("#chart-division .drawn").count() > 2
+
+
+def test_pictures_are_decoded(opened):
+    page = opened()
+    sizes = page.locator("img").evaluate_all("all => all.map(i => [i.naturalWidth, i.alt !== ''])")
+    assert len(sizes) >= 5
+    assert all(size == [28, True] for size in sizes)
+
+
+CONTRAST = """() => {
+  const parse = (c) => c.match(/[\\d.]+/g).map(Number);
+  const light = (c) => {
+    const [r, g, b] = parse(c).map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92
+      : ((v / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (e) => {
+    for (; e; e = e.parentElement) {
+      const c = parse(getComputedStyle(e).backgroundColor);
+      if (c.length < 4 || c[3] > 0) return getComputedStyle(e).backgroundColor;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  let worst = [99, ""];
+  for (const e of document.querySelectorAll("body *")) {
+    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+    if (!own || ["SCRIPT", "STYLE", "NOSCRIPT", "OPTION"].includes(e.tagName)) continue;
+    const style = getComputedStyle(e);
+    const front = light(e instanceof SVGElement ? style.fill : style.color), back = light(behind(e));
+    const ratio = (Math.max(front, back) + 0.05) / (Math.min(front, back) + 0.05);
+    if (ratio < worst[0]) worst = [ratio, e.outerHTML.slice(0, 90)];
+  }
+  return worst;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_text_can_be_read_and_nothing_is_cut_off(opened, scheme, size, tmp_path):
+    page = opened("labels", size, scheme)
+    worst, where = page.evaluate(CONTRAST)
+    assert worst >= 4.5, where
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(17, 22, 28)"
+    assert dark == (scheme == "dark")
+    picture = page.screenshot(path=tmp_path / "page.png", full_page=True)
+    assert len(picture) > 20_000
+    page.locator("#theme").click()
+    turned = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(17, 22, 28)"
+    assert turned != dark
+    worst, where = page.evaluate(CONTRAST)
+    assert worst >= 4.5, where
+
+
+@pytest.mark.parametrize("name", ["labels", "alone", "many"])
+def test_the_labels_of_a_chart_do_not_overlap(opened, name):
+    overlaps = """() => [...document.querySelectorAll("svg[role=img]")].flatMap((svg) => {
+      const boxes = [...svg.querySelectorAll("text")].map((t) => [t.textContent, t.getBoundingClientRect()]);
+      return boxes.flatMap(([one, a], i) => boxes.slice(i + 1).filter(([, b]) =>
+        a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3)
+        .map(([two]) => one + " | " + two));
+    })"""
+    for size in SIZES:
+        assert opened(name, size).evaluate(overlaps) == []
+
+
+def test_the_report_prints(opened):
+    page = opened("labels", "desktop", "dark")
+    content = page.pdf(format="A4")
+    assert content.startswith(b"%PDF")
+    assert len(content) > 30_000
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert not page.locator("#slider").is_visible()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details table").first.is_visible()
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details[open]").count() == 0

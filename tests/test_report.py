@@ -1,0 +1,699 @@
+"""The report: its sums, its words, its size, and what hostile names can do to it."""
+
+import base64
+import html.parser
+import itertools
+import json
+import re
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import softmax
+from scipy.stats import binomtest
+
+import tepid
+from tepid.report import markup, png, reading, stops, summaries
+from tepid.report.picks import MOST, Picks
+from tests import strategies
+
+EVIL = "</script><script>alert(1)</script><!-- & \" ' <img src=x onerror=alert(1)> \u2028"
+
+
+class _Page(html.parser.HTMLParser):
+    """The elements of a page, what they say, and the data between them."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.heads, self.words, self.inside = [], [], [], [], []
+        self.feed(text)
+        self.close()
+        raw = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
+        self.data = json.loads(raw.group(1))
+        self.said = re.sub(r"\s+", " ", " ".join(self.words))
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        self.inside.append(tag)
+
+    def handle_endtag(self, tag):
+        while self.inside and self.inside.pop() != tag:
+            pass
+
+    def handle_data(self, text):
+        if self.inside and self.inside[-1] not in ("script", "style"):
+            self.words.append(text)
+            if self.inside[-1] in ("h1", "h2", "h3"):
+                self.heads.append((self.inside[-1], text))
+
+
+@pytest.fixture
+def page(tmp_path):
+    """Write a report and take it apart."""
+
+    def written(*args, name="report.html", **kwargs):
+        tepid.report.write(tmp_path / name, *args, **kwargs)
+        return _Page((tmp_path / name).read_text(encoding="utf-8"))
+
+    return written
+
+
+def _temperature(value=1.5, method="uts", classes=12, **kwargs):
+    fields = {"samples": 9, "implied_accuracy": 0.5} | kwargs
+    return tepid.Temperature(value, method, classes=classes, **fields)
+
+
+# --- the sums
+
+
+def _picks(z, y, start, temperature=1.7):
+    before = summaries.predictions(z)
+    after = summaries.predictions(z, temperature=temperature)
+    rows = np.arange(start, start + len(z))
+    return Picks.of(before, after, rows, there=np.ones(len(z), bool), labels=y)
+
+
+def _sums(z, y, theta):
+    """Everything that a report sums of one block."""
+    return (
+        summaries.Members.of(z, thresholds=theta),
+        summaries.predictions(z, labels=y, temperature=1.7).classes,
+    )
+
+
+@given(data=st.data())
+def test_parts_add_to_the_whole(data):
+    z = data.draw(strategies.logits())
+    y = z.argmax(axis=1) if len(z) else np.zeros(0, np.int64)
+    theta = tepid.Tails.of(z).thresholds()
+    where = data.draw(strategies.cuts(len(z)))
+    parts = [
+        _sums(a, b, theta) for a, b in zip(np.split(z, where), np.split(y, where), strict=True)
+    ]
+    order = data.draw(st.permutations(range(len(parts))))
+    members, classes = parts[order[0]]
+    for i in order[1:]:
+        members, classes = members + parts[i][0], classes + parts[i][1]
+    assert (members, classes) == _sums(z, y, theta)
+
+
+@given(data=st.data(), labelled=st.booleans())
+def test_the_rows_that_are_picked_do_not_depend_on_the_blocks(data, labelled):
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    z = np.round(3 * rng.normal(size=(200, 4)))  # many ties
+    y = rng.integers(0, 4, 200)
+    where = data.draw(strategies.cuts(200))
+    starts = [0, *where]
+    parts = [
+        _picks(a, b if labelled else None, start)
+        for a, b, start in zip(np.split(z, where), np.split(y, where), starts, strict=True)
+    ]
+    order = data.draw(st.permutations(range(len(parts))))
+    total = parts[order[0]]
+    for i in order[1:]:
+        total = total + parts[i]
+    whole = _picks(z, y if labelled else None, 0)
+    for kind in ("right", "wrong", "moved"):
+        assert getattr(total, kind).picks() == getattr(whole, kind).picks()
+
+
+def test_the_picks_are_the_surest_mistakes_and_rows_that_are_right(network):
+    z, y = network
+    picks = _picks(z, y, 0)
+    p = softmax(z.astype(float), axis=1)
+    best, top = p.argmax(axis=1), p.max(axis=1)
+    wrong = np.flatnonzero(best != y)
+    surest = wrong[np.argsort(-top[wrong], kind="stable")][:MOST]
+    assert [pick.row for pick in picks.wrong.picks()] == surest.tolist()
+    assert [pick.before for pick in picks.wrong.picks()] == pytest.approx(top[surest])
+    right = picks.right.picks()
+    assert len(right) == MOST
+    assert all(pick.label == pick.prediction == best[pick.row] == y[pick.row] for pick in right)
+    assert np.ptp([pick.row for pick in right]) > len(z) / 2
+    assert picks.moved.picks() == []
+
+
+def test_without_labels_the_picks_are_the_rows_that_moved_most(network):
+    z = network[0]
+    picks = _picks(z, None, 0)
+    top = softmax(z.astype(float), axis=1).max(axis=1)
+    after = softmax(z.astype(float) / 1.7, axis=1).max(axis=1)
+    most = np.argsort(after - top, kind="stable")[:MOST]
+    assert [pick.row for pick in picks.moved.picks()] == most.tolist()
+    assert picks.right.picks() == picks.wrong.picks() == []
+    assert all(pick.label == -1 for pick in picks.moved.picks())
+
+
+def test_members_are_those_of_the_definition_and_of_the_curve(network):
+    z = network[0]
+    theta = tepid.Tails.of(z).thresholds()
+    members = summaries.Members.of(z, thresholds=theta)
+    s = softmax(z.astype(float), axis=1)
+    inside, predicted = s >= theta, z.argmax(axis=1)[:, None] == np.arange(12)
+    np.testing.assert_array_equal(members.members, inside.sum(axis=0))
+    assert members.members.sum() == tepid.Curve.of(z, thresholds=theta).pairs[0]
+    kinds = (predicted, inside & ~predicted, ~inside & ~predicted)
+    for i, kind in enumerate(kinds):
+        np.testing.assert_array_equal(members.histogram[:, i].sum(axis=1), kind.sum(axis=0))
+    edges = np.concatenate([[0], summaries.EDGES, [2]])
+    for k in (0, 7):
+        exact = np.histogram(s[predicted[:, k], k], edges)[0]
+        assert np.abs(members.histogram[k, 0] - exact).sum() <= 2  # at an edge, in float32
+
+
+def test_a_row_predicted_k_below_its_threshold_is_no_member():
+    members = summaries.Members.of([[0.0, 0.0, 0.0]], thresholds=[0.5, 0.3, 0.5])
+    np.testing.assert_array_equal(members.members, [0, 1, 0])
+    np.testing.assert_array_equal(members.histogram.sum(axis=2), [[1, 0, 0], [0, 1, 0], [0, 0, 1]])
+
+
+def test_a_masked_class_draws_nobody_in():
+    members = summaries.Members.of([[0.0, -np.inf]], thresholds=[0.0, 0.0])
+    np.testing.assert_array_equal(members.members, [1, 0])
+
+
+def test_classes_agree_with_plain_numpy(network):
+    z, y = network
+    p = softmax(z.astype(float) / 1.7, axis=1)
+    best = p.argmax(axis=1)
+    classes = summaries.predictions(z, labels=y, temperature=1.7).classes
+    errors = []
+    for k in range(12):
+        where = np.clip(np.ceil(p[:, k] * 15).astype(int) - 1, 0, 14)
+        gap = np.bincount(where, p[:, k] - (y == k), 15)
+        errors.append(np.abs(gap).sum() / len(z))
+        assert classes.predicted[k] == (best == k).sum()
+        assert classes.confidence[k] == pytest.approx(p[best == k, k].sum())
+        assert classes.labelled[k] == (y == k).sum()
+        assert classes.correct[k] == ((y == k) & (best == k)).sum()
+    np.testing.assert_allclose(classes.error(), errors, rtol=1e-9)
+
+
+def test_summaries_of_other_parameters_do_not_add():
+    one = summaries.Members.zero(2, thresholds=[0.1, 0.2])
+    with pytest.raises(tepid.InputError, match="share their thresholds"):
+        one + summaries.Members.zero(2, thresholds=[0.1, 0.3])
+    with pytest.raises(tepid.InputError, match="share their temperature"):
+        summaries.Classes.zero(2) + summaries.Classes.zero(2, temperature=2.0)
+    with pytest.raises(tepid.InputError, match=r"thresholds must have shape \(3,\)"):
+        summaries.Members.of(np.zeros((1, 3)), thresholds=[0.1, 0.2])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_row_that_cannot_be_used_is_named(bad, tmp_path):
+    z = np.zeros((5, 3))
+    z[3, 1] = bad
+    with pytest.raises(tepid.InputError, match="row 3"):
+        summaries.Members.of(z, thresholds=np.zeros(3))
+    with pytest.raises(tepid.InputError, match="row 3"):
+        summaries.predictions(z)
+    with pytest.raises(tepid.InputError, match="row 3"):
+        tepid.report.write(tmp_path / "r.html", z, temperatures=[_temperature(classes=3)])
+    assert not list(tmp_path.iterdir())
+
+
+# --- the stops of the slider
+
+
+def test_every_stop_is_exact(network):
+    z, y = network
+    source = tepid.sources.open_source(z, labels=y)
+    fits = reading.given({"a": _temperature(1.2345), "b": _temperature(1.0)})
+    every, places = stops.stops(reading.found(source, fits, tepid.Threads()))
+    assert len(every) == 5 * 8 + 1 + 1  # five octaves, and one temperature between
+    temperatures = [stop.temperature for stop in every]
+    assert temperatures == sorted(temperatures)
+    assert temperatures[0] == pytest.approx(0.25)
+    assert temperatures[-1] == pytest.approx(8)
+    assert every[places["a"]].temperature == 1.2345
+    assert every[places["b"]].temperature == 1
+    for stop in every:
+        exact = tepid.Reliability.of_logits(z, y, temperature=stop.temperature)
+        assert stop.nll == pytest.approx(tepid.metrics.nll(exact), rel=1e-5)
+        assert stop.confidence == pytest.approx(tepid.metrics.confidence(exact), rel=1e-6)
+        assert stop.ece == pytest.approx(tepid.metrics.ece(exact), abs=2e-5)
+        assert np.abs(stop.count - exact.count).sum() <= 4  # at an edge, in float32
+
+
+@pytest.mark.parametrize(("t", "ends"), [(20.0, (0.25, 32)), (0.1, (0.0625, 8))])
+def test_the_slider_reaches_every_temperature(network, t, ends):
+    fits = reading.given([_temperature(t)])
+    every, places = stops.stops(
+        reading.found(tepid.sources.open_source(network[0]), fits, tepid.Threads())
+    )
+    assert every[places["uts"]].temperature == t
+    assert (every[0].temperature, every[-1].temperature) == pytest.approx(ends)
+
+
+def test_wilson_intervals_are_scipys():
+    correct, count = np.array([0.0, 3.0, 50.0, 7.0, 0.0]), np.array([4.0, 9.0, 50.0, 70.0, 0.0])
+    low, high = stops.wilson(correct, count)
+    for i in range(4):
+        exact = binomtest(int(correct[i]), int(count[i])).proportion_ci(method="wilson")
+        assert (low[i], high[i]) == pytest.approx((exact.low, exact.high), abs=1e-12)
+    assert np.isnan([low[4], high[4]]).all()
+
+
+# --- the words
+
+
+def test_with_labels_the_report_says_what_they_settle(page, fashion):
+    z, y = fashion
+    made = page(z, labels=y, title="Fashion")
+    t = tepid.from_labels(z, y)
+    accuracy = (z.argmax(axis=1) == y).mean()
+    for words in (
+        f"Use T = {t.value:.4g}.",
+        "Labels for every row settle it.",
+        f"implies an accuracy of {100 * t.implied_accuracy:.2f} %",
+        f"say {100 * accuracy:.2f} %",
+        f"{100 * tepid.metrics.ece(tepid.Reliability.of_logits(z, y)):.2f} %",
+        "which flatters it a little",
+        f"{tepid.from_logits(z).value:.4f}",
+        f"{tepid.guarded(z).value:.4f}",
+        f"{tepid.from_accuracy(z, accuracy).value:.4f}",
+    ):
+        assert words in made.said.replace("\u00a0", " "), words
+    assert [text for tag, text in made.heads if tag == "h1"] == ["Fashion"]
+
+
+def test_without_labels_the_report_says_what_would_help(page, network):
+    made = page(network[0])
+    assert "Keep T = 1." in made.said
+    assert "What would help most: the model's accuracy on such rows" in made.said
+    assert "Reliability before and after" not in made.said
+    assert made.data["accuracy"] is None
+    assert made.data["stops"]["nll"] == [None] * len(made.data["stops"]["t"])
+
+
+def test_a_calibration_that_is_given_is_what_the_report_is_about(page, network):
+    z, y = network
+    given = [tepid.from_accuracy(z, 0.8), tepid.from_logits(z), tepid.from_logits(z)]
+    made = page(z, labels=y, temperatures=given)
+    assert [mark["name"] for mark in made.data["marks"]] == [
+        "uncalibrated", "accuracy", "uts", "uts (2)",
+    ]  # fmt: skip
+    assert f"Use T = {given[0].value:.4g}." in made.said.replace("\u00a0", " ")
+    assert "What would help most" not in made.said
+    assert "flatters" not in made.said
+    t = made.data["stops"]["t"]
+    assert t[made.data["start"]] == pytest.approx(given[0].value, rel=1e-8)
+
+
+def test_warnings_and_groups_are_listed(page, network):
+    groups = {"night <b>": _temperature(1.75, samples=123)}
+    given = _temperature(1.25, warnings=("Mind the <gap>.",), groups=groups)
+    made = page(network[0], temperatures={"main": given})
+    assert "Mind the <gap>." in made.said
+    assert "night <b>" in made.said
+    assert "1.7500" in made.said
+    assert "gap" not in made.tags
+    assert "Groups" not in page(network[0], temperatures=[_temperature()]).said
+
+
+def test_a_temperature_out_of_reach_is_told_and_not_drawn(page, network):
+    given = [_temperature(1e30, status="at-bound"), _temperature(2.0, "accuracy")]
+    made = page(network[0], labels=network[1], temperatures=given)
+    assert "Do not use T = 1e+30." in made.said.replace("\u00a0", " ")
+    assert "out of reach" in made.said
+    assert [mark["name"] for mark in made.data["marks"]] == ["uncalibrated", "accuracy"]
+
+
+def test_a_method_from_elsewhere_is_to_be_checked(page, network):
+    assert "Check T = 1.5 before you use it." in page(
+        network[0], temperatures=[_temperature(method="x<y")]
+    ).said.replace("\u00a0", " ")
+
+
+def test_labels_that_agree_with_every_prediction_still_give_a_report(page, network):
+    z = network[0]
+    made = page(z, labels=z.argmax(axis=1))
+    assert "at-bound" in made.said
+    assert made.data["accuracy"] == 1
+
+
+@pytest.mark.parametrize(
+    "logits",
+    [np.zeros((4, 3)), np.ones((1, 2)), np.linspace(-3, 3, 50), np.eye(3)[:, :, None] @ [[5.0]]],
+    ids=["constant", "one row", "binary", "no class axis"],
+)
+def test_degenerate_logits_give_a_report_or_a_sentence(page, logits):
+    if logits.ndim == 3:
+        with pytest.raises(tepid.InputError, match="class_axis"):
+            page(logits)
+        return
+    made = page(logits)
+    assert len(made.data["classes"]["names"]) == max(2, logits.shape[-1] if logits.ndim > 1 else 2)
+
+
+# --- the class table and the division
+
+
+def test_the_class_table_holds_what_the_library_says(page, network):
+    z, y = network
+    data = page(z, labels=y, names=[f"class {k}" for k in range(12)]).data
+    columns = {c["title"].replace("\u00a0", " "): c["values"] for c in data["classes"]["columns"]}
+    tails = tepid.Tails.of(z)
+    assert columns["θ_k"] == pytest.approx(tails.thresholds(), rel=1e-5)
+    assert columns["predicted"] == tails.predicted.tolist()
+    assert columns["confidence, T = 1"] == pytest.approx(tails.confidence / tails.predicted, 1e-5)
+    best = z.argmax(axis=1)
+    assert columns["accuracy"] == pytest.approx(
+        [(y[best == k] == k).mean() for k in range(12)], 1e-5
+    )
+    assert data["classes"]["names"][11] == "class 11"
+    for k in range(12):
+        assert sum(map(sum, data["division"]["counts"][k])) == len(z)
+
+
+def test_a_class_that_is_never_predicted_has_no_confidence(page):
+    z = np.tile([[3.0, 1.0, 0.0]], (20, 1)) + np.random.default_rng(1).normal(size=(20, 3)) / 9
+    columns = page(z, labels=np.zeros(20, int)).data["classes"]["columns"]
+    assert columns[0]["values"] == [20, 0, 0]
+    assert columns[1]["values"][1:] == [None, None]
+
+
+# --- names and pictures
+
+
+def test_names_come_from_a_file_too(page, network, tmp_path):
+    path = tmp_path / "names.txt"
+    path.write_text("\ufeff" + "\n".join(f"Größe\u2028{k}" for k in range(11)) + "\n\n", "utf-8")
+    names = page(network[0], names=path).data["classes"]["names"]
+    assert names == [f"Größe {k}" for k in range(11)] + ["11"]
+
+
+def _decoded(content):
+    """The pixels of a PNG without filters, every checksum checked."""
+    assert content[:8] == b"\x89PNG\r\n\x1a\n"
+    at, chunks = 8, {}
+    while at < len(content):
+        (size,) = struct.unpack(">I", content[at : at + 4])
+        kind, body = content[at + 4 : at + 8], content[at + 8 : at + 8 + size]
+        (check,) = struct.unpack(">I", content[at + 8 + size : at + 12 + size])
+        assert check == zlib.crc32(kind + body)
+        chunks[kind] = body
+        at += 12 + size
+    assert list(chunks) == [b"IHDR", b"IDAT", b"IEND"]
+    w, h, depth, colour, *rest = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
+    assert (depth, rest) == (8, [0, 0, 0])
+    rows = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8).reshape(h, -1)
+    assert (rows[:, 0] == 0).all()
+    return rows[:, 1:].reshape((h, w, 3) if colour == 2 else (h, w))
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (7, 5, 1), (4, 6, 3)])
+def test_a_png_holds_the_pixels(shape, rng):
+    image = rng.integers(0, 256, shape).astype(np.uint8)
+    np.testing.assert_array_equal(_decoded(png.encoded(image)), image.reshape(_flat(shape)))
+
+
+def _flat(shape):
+    return shape[:2] if shape[2:] == (1,) else shape
+
+
+def test_large_images_are_averaged_down(rng):
+    image = rng.integers(0, 256, (200, 97, 3)).astype(np.uint8)
+    small = png.smaller(image)
+    assert small.shape == (67, 33, 3)
+    np.testing.assert_array_equal(small[1, 2], np.rint(image[3:6, 6:9].mean(axis=(0, 1))))
+    np.testing.assert_array_equal(small[66, 32], np.rint(image[198:, 96:].mean(axis=(0, 1))))
+    np.testing.assert_array_equal(png.smaller(image[:96, :96]), image[:96, :96])
+
+
+def _images(made):
+    return [value for key, value in made.attributes if key == "src"]
+
+
+def test_pictures_stand_beside_their_rows(page, network, tmp_path, rng):
+    z, y = network[0][:300], network[1][:300]
+    images = rng.integers(0, 256, (300, 4, 4)).astype(np.uint8)
+    made = page(z, labels=y, images=images, temperatures=[_temperature()])
+    assert len(_images(made)) == 2 * MOST
+    rows = [int(value.split()[1]) for key, value in made.attributes if key == "alt"]
+    for row, uri in zip(rows, _images(made), strict=True):
+        content = np.frombuffer(_bytes(uri), np.uint8).tobytes()
+        np.testing.assert_array_equal(_decoded(content), images[row])
+    np.savez(tmp_path / "images.npz", images=images)
+    again = page(z, labels=y, images=tmp_path / "images.npz", temperatures=[_temperature()])
+    assert _images(again) == _images(made)
+
+
+def _bytes(uri):
+    return base64.b64decode(uri.partition("base64,")[2])
+
+
+def test_where_only_some_rows_have_pictures_those_are_shown(page, network, tmp_path):
+    z, y = network
+    rows, images = np.array([5, 17, 40]), np.zeros((3, 2, 2, 3), np.uint8)
+    np.savez(tmp_path / "some.npz", images=images, image_rows=rows)
+    for some in (dict(zip(rows.tolist(), images, strict=True)), str(tmp_path / "some.npz")):
+        made = page(z, labels=y, images=some, temperatures=[_temperature()])
+        shown = {value for key, value in made.attributes if key == "alt"}
+        assert shown == {"row 5", "row 17", "row 40"}
+
+
+def test_a_folder_of_pictures_is_embedded_in_the_order_of_names(page, network, tmp_path):
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for i in range(30):
+        (folder / f"{i:02d}.jpg").write_bytes(bytes([i]) * (70_000 if i == 3 else 10))
+    (folder / "notes.txt").write_text("no picture")
+    made = page(network[0][:30], images=folder, temperatures=[_temperature()])
+    names = [value for key, value in made.attributes if key == "alt"]
+    assert len(names) >= MOST - 1
+    for name, uri in zip(names, _images(made), strict=True):
+        assert uri.startswith("data:image/jpeg;base64,")
+        assert _bytes(uri) == bytes([int(name[:2])]) * 10
+    z = np.zeros((30, 12), np.float32)
+    z[3, 0] = 1  # the only row whose confidence moves is the one whose picture is too large
+    made = page(z, images=folder, temperatures=[_temperature()])
+    assert "03.jpg, too large to be shown here" in made.said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"names": ["a"]}, "names must be one for each of the 12 classes, got 1"),
+        ({"names": "absent.txt"}, "names must be a file with one class on each line"),
+        ({"images": np.zeros((3, 2, 2), np.uint8)}, "images must be one for each of the 40 rows"),
+        ({"images": np.zeros((40, 2, 2))}, "images must be uint8"),
+        ({"images": np.zeros((40, 2, 2, 5), np.uint8)}, "images must have 1 or 3 colours, got 5"),
+        ({"images": np.zeros((40, 0, 2), np.uint8)}, "images must have pixels"),
+        ({"images": {40: np.zeros((2, 2), np.uint8)}}, "images must be of rows in 0..39"),
+        ({"images": {-1: np.zeros((2, 2), np.uint8)}}, "images must have one row from 0 on"),
+        ({"images": "."}, "images must be a folder with .png"),
+        ({"images": "absent.npz"}, "images must exist"),
+        ({"labels": [0, 1]}, "labels must have one entry for each of the 40 rows"),
+        ({"temperatures": [_temperature(classes=3)]}, "must have the 3 classes of the calibration"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_does_not_fit_is_refused_and_nothing_is_written(
+    network, tmp_path, monkeypatch, arguments, said
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(tepid.InputError, match=re.escape(said)):
+        tepid.report.write("r.html", network[0][:40], **arguments)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_iterator_is_refused(network, tmp_path):
+    with pytest.raises(tepid.InputError, match="readable more than once"):
+        tepid.report.write(tmp_path / "r.html", iter([network[0]]))
+
+
+# --- one file, safe and small
+
+
+def test_whatever_is_hostile_is_only_text(page, network, tmp_path):
+    z, y = network[0][:60], network[1][:60]
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    stem = EVIL.replace("/", "∕")
+    for i in range(60):
+        (folder / f"{i:02d}{stem}.png").write_bytes(png.encoded(np.zeros((2, 2), np.uint8)))
+    logits = tmp_path / f"{stem}.npy"
+    np.save(logits, z)
+    t = _temperature(method=EVIL, warnings=(EVIL,), groups={EVIL: _temperature()})
+    arguments = {"labels": y, "images": folder}
+    plain = page(
+        z, temperatures={"a": _temperature(method="b", warnings=("c",), groups={"d": t})},
+        names=["e"] * 12, title="f", **arguments,
+    )  # fmt: skip
+    evil = {"temperatures": {EVIL: t}, "names": [EVIL] * 12}
+    for made in (page(z, title=EVIL, **evil, **arguments), page(logits, **evil, **arguments)):
+        assert made.tags == plain.tags
+        assert not [key for key, _ in made.attributes if key.startswith("on")]
+        assert made.data["classes"]["names"] == [" ".join(EVIL.split())] * 12
+        assert made.data["marks"][1]["name"] == EVIL
+        assert made.tags.count("script") == 2
+
+
+def test_the_data_cannot_end_its_script():
+    text = markup.script_json({"a": EVIL, "b": [1.0, float("nan"), 0.1234567891234]})
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == {"a": EVIL, "b": [1, None, 0.123456789]}
+
+
+def test_the_page_forbids_itself_everything_else(tmp_path, network):
+    tepid.report.write(tmp_path / "r.html", network[0], temperatures=[_temperature()])
+    text = (tmp_path / "r.html").read_text("utf-8")
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text).group(1)
+    assert policy.startswith("default-src 'none'; img-src data:; style-src 'sha256-")
+    assert "unsafe" not in policy
+    outside = re.findall(r"(?:src|href|action)=\"(?!data:|#)|url\((?!#)|@import|https?://", text)
+    assert outside == ["http://"]  # the namespace of SVG, which is a name and not a place
+    assert text.count("http://www.w3.org/2000/svg") == 1
+
+
+def test_headings_are_in_order_and_tables_have_captions(tmp_path, fashion):
+    z, y = fashion
+    tepid.report.write(tmp_path / "r.html", z[:2000], labels=y[:2000])
+    text = (tmp_path / "r.html").read_text("utf-8")
+    levels = [int(level) for level in re.findall(r"<h([1-6])", text)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(b - a <= 1 for a, b in itertools.pairwise(levels))
+    assert text.count("<table") == text.count("<caption")
+    assert '<html lang="en">' in text
+
+
+def test_the_demo_data_give_a_small_report(tmp_path):
+    d = tepid.demo.fashion()
+    images = dict(zip(d["image_rows"].tolist(), d["images"], strict=True))
+    tepid.report.write(
+        tmp_path / "r.html", d["logits"], labels=d["labels"], names=d["names"], images=images
+    )
+    assert (tmp_path / "r.html").stat().st_size < 200_000
+
+
+def test_a_thousand_classes_stay_below_three_megabytes(tmp_path, rng):
+    z = 4 * rng.normal(size=(3000, 1000)).astype(np.float32)
+    y = z.argmax(axis=1)
+    names = [f"a class with a long name, number {k}" for k in range(1000)]
+    t = _temperature(classes=1000)
+    tepid.report.write(tmp_path / "r.html", z, labels=y, names=names, temperatures=[t])
+    assert (tmp_path / "r.html").stat().st_size < 1_000_000
+
+
+def test_beyond_a_thousand_classes_the_busiest_have_a_picture(page, rng):
+    z = rng.normal(size=(50, 1200)).astype(np.float32)
+    z[:, 1150:] += 9
+    division = page(z, temperatures=[_temperature(classes=1200)]).data["division"]
+    assert len(division["classes"]) == len(division["counts"]) == 1000
+    assert set(z.argmax(axis=1).tolist()) <= set(division["classes"])
+
+
+def test_the_same_rows_give_the_same_bytes_however_they_come(tmp_path, network):
+    z, y = network
+    calls = {
+        "array": lambda path: tepid.report.write(path, z, labels=y, title="t"),
+        "again": lambda path: tepid.report.write(path, z, labels=y, title="t"),
+        "blocks": lambda path: tepid.report.write(
+            path, lambda: iter(np.array_split(z, 7)), labels=y, title="t"
+        ),
+        "three threads": lambda path: tepid.report.write(
+            path, z, labels=y, title="t", engine=tepid.Threads(3)
+        ),
+    }
+    for name, call in calls.items():
+        call(tmp_path / name)
+    first = (tmp_path / "array").read_bytes()
+    assert (tmp_path / "again").read_bytes() == first
+    shown = [_Page((tmp_path / name).read_text("utf-8")) for name in calls]
+    for other in shown[2:]:
+        assert other.said == shown[0].said
+        assert other.data["stops"]["t"] == pytest.approx(shown[0].data["stops"]["t"], rel=1e-7)
+        assert other.data["classes"] == shown[0].data["classes"]
+
+
+def test_real_sets_give_readable_reports(page, shared):
+    made = page(shared / "densenet40_cifar100.npz", labels=shared / "densenet40_cifar100.npz")
+    assert "Use T = 1.446." in made.said.replace("\u00a0", " ")
+    path = shared / "efficientnet_lite0_imagenet.npz"
+    assert len(page(path, labels=path).data["classes"]["names"]) == 1000
+
+
+# --- the command line
+
+
+@pytest.fixture
+def folder(network, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("both.npz", logits=network[0][:400], labels=network[1][:400])
+    tepid.from_logits(network[0]).save("cal.json")
+    return tmp_path
+
+
+def test_the_command_writes_a_report(folder, tepid_here):
+    (folder / "names.txt").write_text("\n".join("abcdefghijkl"))
+    code, out, err = tepid_here(
+        "report", "both.npz", "--labels", "both.npz", "-c", "cal.json", "--names", "names.txt",
+        "--title", "A title", "-o", "out.html",
+    )  # fmt: skip
+    assert (code, out, err) == (0, "wrote out.html\n", "")
+    made = _Page((folder / "out.html").read_text("utf-8"))
+    assert made.heads[0] == ("h1", "A title")
+    assert [mark["name"] for mark in made.data["marks"]] == ["uncalibrated", "cal.json"]
+    assert made.data["classes"]["names"] == list("abcdefghijkl")
+    assert made.data["labelled"]
+
+
+def test_the_report_is_called_so_where_no_name_is_given(folder, tepid_here):
+    assert tepid_here("report", "both.npz")[0] == 0
+    made = _Page((folder / "report.html").read_text("utf-8"))
+    assert made.heads[0] == ("h1", "Calibration of both.npz")
+    assert not made.data["labelled"]
+
+
+def test_fit_writes_a_report_too(folder, tepid_here):
+    code, out, _ = tepid_here("fit", "both.npz", "--accuracy", "0.7", "--report", "out.html")
+    assert code == 0
+    assert "wrote out.html" in out
+    made = _Page((folder / "out.html").read_text("utf-8"))
+    assert [mark["name"] for mark in made.data["marks"]] == ["uncalibrated", "accuracy"]
+
+
+def test_the_demo_ends_with_a_report(folder, tepid_here):
+    code, out, _ = tepid_here("demo")
+    assert code == 0
+    assert out.splitlines()[-1].startswith("wrote tepid-demo.html")
+    assert (folder / "tepid-demo.html").stat().st_size < 3_000_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["report", "absent.npy"], "logits file must exist"),
+        (["report", "both.npz", "-o", "out.txt"], "report must end in .html, got out.txt"),
+        (["report", "both.npz", "-o", "no/out.html"], "output must be in a folder that exists"),
+        (["report", "both.npz", "-c", "absent.json"], "No such file"),
+        (["report", "both.npz", "-c", "both.npz"], "must be a calibration saved by tepid"),
+        (["report", "both.npz", "-c", "three.json"], "must have the 3 classes of the calibration"),
+        (["report", "both.npz", "--labels", "short.npy"], "labels must have one entry"),
+        (["report", "both.npz", "--names", "short.txt"], "names must be one for each of the 12"),
+        (["report", "both.npz", "--names", "both.npz"], "names must be text in UTF-8"),
+        (["report", "both.npz", "--images", "both.npz"], "must have a member 'images'"),
+        (["report", "names.html", "-o", "names.html"], "output must not be one of the inputs"),
+        (["fit", "both.npz", "--report", "out.json"], "report must end in .html, got out.json"),
+        (["fit", "both.npz", "--report", "no/out.html"], "output must be in a folder that exists"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_every_refusal_is_one_sentence_and_touches_no_file(folder, tepid_here, arguments, said):
+    _temperature(classes=3).save("three.json")
+    np.save("short.npy", [1, 2])
+    (folder / "short.txt").write_text("one\ntwo\n")
+    (folder / "names.html").write_text("mine")
+    before = {p.name: p.read_bytes() for p in folder.iterdir()}
+    code, out, err = tepid_here(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("tepid: ")
+    assert err.count("\n") == 1
+    assert said in err
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
