@@ -34,7 +34,7 @@ function scale(from, to, start, end, bend = (v) => v) {
 
 // An empty chart in a figure; what is read aloud in place of the picture is its label.
 function canvas(figure, width, height, label) {
-  figure.querySelectorAll("svg").forEach((old) => old.remove());
+  figure.querySelectorAll(":scope > svg").forEach((old) => old.remove());
   const svg = shape(figure, "svg", {
     viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label,
   });
