@@ -28,7 +28,8 @@ def _missing(what):
 
 @pytest.fixture(scope="module")
 def browser():
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
+    chromium = next(filter(None, found), None)
     if chromium is None:
         _missing("the command chromium")
     try:

@@ -22,6 +22,9 @@ found: tepid.metrics.Interval = tepid.metrics.bootstrap(tepid.metrics.nll, [0], 
 gain: tepid.metrics.Interval = tepid.metrics.difference(
     tepid.metrics.smooth_ece, [0], [[0.8, 0.2]], [[0.7, 0.3]], level=0.9, draws=100, seed=1
 )
+tepid.report.write(
+    "report.html", logits, temperatures={"ours": temperature}, engine=tepid.Threads(1)
+)
 engine = tepid.Threads(2, lambda stage, done, total: None)
 calibrator: tepid.sklearn.TemperatureCalibrator = tepid.sklearn.TemperatureCalibrator(
     accuracy=0.9

@@ -33,9 +33,10 @@ def _card(pick: Pick, names: Sequence[str], pictures: Pictures | None, at: str) 
     lines = [("predicted", names[pick.prediction])]
     if pick.label >= 0:
         lines.insert(0, ("label", names[pick.label]))
-    lines += [("at T = 1", words.percent(pick.before)), (f"at {at}", words.percent(pick.after))]
+    lines += [("T = 1", words.percent(pick.before)), (at, words.percent(pick.after))]
     terms = "".join(
-        f"<div><dt>{term}</dt><dd>{markup.escape(value)}</dd></div>" for term, value in lines
+        f"<div><dt>{term}</dt><dd>{markup.escape(markup.held(value))}</dd></div>"
+        for term, value in lines
     )
     name = markup.escape(picture.name)
     return f'<li>{image}<p class="name">{name}</p><dl>{terms}</dl></li>'

@@ -79,9 +79,9 @@ def details(summary: str, inside: str) -> str:
 
 def paragraph(text: str) -> str:
     """A paragraph of text."""
-    return f"<p>{escape(_held(text))}</p>"
+    return f"<p>{escape(held(text))}</p>"
 
 
-def _held(text: str) -> str:
+def held(text: str) -> str:
     """The text with its numbers and their units on one line."""
     return text.replace(" %", "\u00a0%").replace("T = ", "T\u00a0=\u00a0")

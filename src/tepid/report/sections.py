@@ -111,7 +111,7 @@ def _bins(stop: Stop, caption: str) -> str:
             f"{stop.count[b]:,.10g}",
             words.percent(stop.sure[b] / stop.count[b]),
             words.percent(stop.correct[b] / stop.count[b]),
-            f"{words.percent(low[b])} to {words.percent(high[b])}",
+            f"{100 * low[b]:.1f}–{100 * high[b]:.1f} %",
         ]
         for b in range(n)
         if stop.count[b]

@@ -63,7 +63,7 @@ def found_from(t: Temperature) -> str:
     if t.status == "abstained":
         return (
             f"No temperature was found from {evidence(t)} {size}. T = 1 implies an accuracy of "
-            f"{accuracy}, the mean confidence of these rows; if the model is right more or less "
+            f"{accuracy}, the mean confidence of those rows; if the model is right more or less "
             "often than that, it needs another temperature."
         )
     interval = ""
@@ -72,7 +72,7 @@ def found_from(t: Temperature) -> str:
         interval = f", {kind} {t.interval[0]:.4g} to {t.interval[1]:.4g},"
     return (
         f"T = {t.value:.4g}{interval} was found from {evidence(t)} {size}. It implies an accuracy "
-        f"of {accuracy}, the mean confidence of these rows at this temperature; if the model is "
+        f"of {accuracy}, the mean confidence of those rows at this temperature; if the model is "
         "right more or less often than that, T is wrong."
     )
 

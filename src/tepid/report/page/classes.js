@@ -119,9 +119,10 @@ function divisionKey(figure, predicted, drawn, rest) {
   for (const [kind, title, counts] of [
     ["bar", "predicted k", predicted], ["drawn", "drawn in by θ_k", drawn], ["pale", "the rest", rest],
   ]) {
-    const box = shape(caption, "svg", { viewBox: "0 0 12 12", class: "key", "aria-hidden": "true" });
+    const item = element(caption, "span");
+    const box = shape(item, "svg", { viewBox: "0 0 12 12", class: "key", "aria-hidden": "true" });
     shape(box, "rect", { class: kind, width: 12, height: 12 });
-    caption.append(` ${title}: ${countText(sum(counts))} `);
+    item.append(` ${title}: ${countText(sum(counts))}`);
   }
 }
 

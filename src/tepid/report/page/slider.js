@@ -69,9 +69,10 @@ function drawMarks(svg, x, box) {
 function legend(curves) {
   const caption = element(lossFigure, "figcaption");
   for (const { kind, title } of curves) {
-    const line = shape(caption, "svg", { viewBox: "0 0 30 10", class: "key", "aria-hidden": "true" });
+    const item = element(caption, "span");
+    const line = shape(item, "svg", { viewBox: "0 0 30 10", class: "key", "aria-hidden": "true" });
     shape(line, "path", { class: `curve ${kind}`, d: "M0,5H30" });
-    caption.append(` ${title} `);
+    item.append(` ${title}`);
   }
 }
 

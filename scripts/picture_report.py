@@ -1,0 +1,62 @@
+"""Take the pictures of the report that the documentation shows, in docs/figures.
+
+    python scripts/picture_report.py
+
+Needs playwright, the chromium of the system, and Pillow, which makes the files small.
+"""
+
+import io
+import shutil
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Browser, sync_playwright
+
+import tepid
+
+FIGURES = Path(__file__).parents[1] / "docs" / "figures"
+# File, width and height of the window, colours, and what stands at its top.
+PICTURES = (
+    ("report-light.png", 1120, 1425, "light", "body"),
+    ("report-dark.png", 1120, 1120, "dark", "#classes-section"),
+    ("report-rows.png", 1120, 612, "light", "#rows"),
+    ("report-phone.png", 390, 844, "light", "#slider-section"),
+)
+
+
+def write_report(path: Path) -> None:
+    data = tepid.demo.fashion()
+    tepid.report.write(
+        path,
+        data["logits"],
+        labels=data["labels"],
+        names=data["names"],
+        images=dict(zip(data["image_rows"].tolist(), data["images"], strict=True)),
+        title="Fashion-MNIST, a small network",
+    )
+
+
+def take(browser: Browser, report: Path, picture: tuple[str, int, int, str, str]) -> None:
+    name, width, height, scheme, top = picture
+    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+    page.goto(report.as_uri())
+    page.locator(top).evaluate("element => element.scrollIntoView()")
+    shot = Image.open(io.BytesIO(page.screenshot()))
+    shot.convert("RGB").quantize(255, dither=Image.Dither.NONE).save(FIGURES / name, optimize=True)
+    page.close()
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        report = Path(folder) / "report.html"
+        write_report(report)
+        chromium = shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for picture in PICTURES:
+            take(browser, report, picture)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
