@@ -290,6 +290,33 @@ def test_without_labels_the_report_says_what_would_help(page, network):
     assert made.data["stops"]["nll"] == [None] * len(made.data["stops"]["t"])
 
 
+def test_where_the_main_temperature_changes_nothing_the_next_is_shown(page, network):
+    made = page(network[0])
+    uts = tepid.from_logits(network[0]).value
+    assert f"Confidence at T = 1 and at T = {uts:.4g} (uts)." in made.said.replace("\u00a0", " ")
+    moved = [_temperature(1.25, "accuracy"), _temperature(1.5)]
+    said = page(network[0], temperatures=moved).said.replace("\u00a0", " ")
+    assert "Confidence at T = 1 and at T = 1.25 (accuracy)." in said
+
+
+def test_an_interval_is_called_what_it_is(page, network):
+    for method, kind in (("accuracy", "range"), ("few-labels", "95 % interval")):
+        given = _temperature(1.5, method, interval=(1.4, 1.625))
+        said = page(network[0], temperatures=[given]).said.replace("\u00a0", " ")
+        assert f"T = 1.5, {kind} 1.4 to 1.625, was found" in said
+
+
+def test_a_row_is_shown_with_its_label_and_both_confidences(page, network):
+    z, y = network
+    names = [f"kind {k}" for k in range(12)]
+    said = page(z, labels=y, names=names, temperatures=[_temperature(1.7)]).said
+    pick = _picks(z, y, 0).wrong.picks()[0]
+    assert (
+        f"row {pick.row} label kind {pick.label} predicted kind {pick.prediction} "
+        f"T = 1 {100 * pick.before:.2f} % T = 1.7 {100 * pick.after:.2f} %"
+    ) in said.replace("\u00a0", " ")
+
+
 def test_a_calibration_that_is_given_is_what_the_report_is_about(page, network):
     z, y = network
     given = [tepid.from_accuracy(z, 0.8), tepid.from_logits(z), tepid.from_logits(z)]
@@ -360,6 +387,7 @@ def test_the_class_table_holds_what_the_library_says(page, network):
     tails = tepid.Tails.of(z)
     assert columns["θ_k"] == pytest.approx(tails.thresholds(), rel=1e-5)
     assert columns["predicted"] == tails.predicted.tolist()
+    assert columns["labelled"] == np.bincount(y, minlength=12).tolist()
     assert columns["confidence, T = 1"] == pytest.approx(tails.confidence / tails.predicted, 1e-5)
     best = z.argmax(axis=1)
     assert columns["accuracy"] == pytest.approx(
@@ -460,7 +488,7 @@ def test_where_only_some_rows_have_pictures_those_are_shown(page, network, tmp_p
 def test_a_folder_of_pictures_is_embedded_in_the_order_of_names(page, network, tmp_path):
     folder = tmp_path / "pictures"
     folder.mkdir()
-    for i in range(30):
+    for i in np.random.default_rng(3).permutation(30).tolist():
         (folder / f"{i:02d}.jpg").write_bytes(bytes([i]) * (70_000 if i == 3 else 10))
     (folder / "notes.txt").write_text("no picture")
     made = page(network[0][:30], images=folder, temperatures=[_temperature()])
@@ -499,6 +527,16 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(tepid.InputError, match=re.escape(said)):
         tepid.report.write("r.html", network[0][:40], **arguments)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_does_not_fit_rows_of_unknown_number_is_refused_too(network, tmp_path):
+    def blocks():
+        return iter([network[0][:40]])
+
+    for name, value in (("names", ["a"]), ("images", np.zeros((3, 2, 2), np.uint8))):
+        with pytest.raises(tepid.InputError, match=f"{name} must be one for each of the"):
+            tepid.report.write(tmp_path / "r.html", blocks, **{name: value})
     assert not list(tmp_path.iterdir())
 
 
@@ -645,7 +683,8 @@ def test_the_command_writes_a_report(folder, tepid_here):
 
 
 def test_the_report_is_called_so_where_no_name_is_given(folder, tepid_here):
-    assert tepid_here("report", "both.npz")[0] == 0
+    code, out, _ = tepid_here("report", "both.npz", "--json")
+    assert (code, json.loads(out)) == (0, {"report": "report.html"})
     made = _Page((folder / "report.html").read_text("utf-8"))
     assert made.heads[0] == ("h1", "Calibration of both.npz")
     assert not made.data["labelled"]

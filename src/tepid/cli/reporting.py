@@ -34,6 +34,7 @@ def report(
     probabilities: options.Probabilities = False,
     class_axis: options.ClassAxis = None,
     threads: options.ThreadCount = None,
+    as_json: options.Json = False,
 ) -> None:
     """Write one HTML file that says what was found and lets you move the temperature.
 
@@ -50,7 +51,10 @@ def report(
             out, data, temperatures=temperatures, names=names, images=images, title=title,
             engine=engine,
         )  # fmt: skip
-    output.console().print(f"wrote {out}", markup=False)
+    if as_json:
+        output.print_json({"report": str(out)})
+    else:
+        output.console().print(f"wrote {out}", markup=False)
 
 
 def check_name(out: Path) -> None:
