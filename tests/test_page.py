@@ -203,6 +203,9 @@ def test_a_table_of_many_classes_is_no_wall(opened):
     page = opened("many")
     rows = page.locator("#classes tbody tr")
     assert rows.count() == 20
+    predicted = [int(n) for n in rows.locator("td:nth-child(2)").all_inner_texts()]
+    assert predicted == sorted(predicted, reverse=True)
+    assert predicted[0] > 1
     page.locator("#more").click()
     assert rows.count() == 120
     heads = page.locator("#classes thead th")
