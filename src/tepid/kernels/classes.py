@@ -9,7 +9,7 @@ import numpy as np
 
 from tepid.kernels import wide
 from tepid.kernels.elementary import exp32, exp64, kernel, step
-from tepid.kernels.narrow import ZERO
+from tepid.kernels.narrow import ONE, ZERO
 from tepid.kernels.scores import bin_of
 
 PREDICTED, DRAWN, REST = 0, 1, 2
@@ -27,15 +27,11 @@ def _exponentials(z: Any, top: Any, e: Any) -> Any:
 
 @step
 def _between(edges: Any, s: Any) -> int:
-    """How many edges lie at or below s."""
-    low, high = 0, edges.shape[0]
-    while low < high:
-        middle = (low + high) // 2
-        if edges[middle] <= s:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    """How many edges lie at or below s; all are compared, which is quicker than to branch."""
+    count = ZERO
+    for m in range(edges.shape[0]):
+        count += ONE if edges[m] <= s else ZERO
+    return int(count)
 
 
 @kernel
@@ -61,12 +57,23 @@ def member_sums(
 
 
 @step
+def _wide_exponentials(z: Any, top: Any, beta: float, e: Any) -> float:
+    total = 0.0
+    for j in range(z.shape[0]):
+        v = exp64((np.float64(z[j]) - top) * beta)
+        e[j] = v
+        total += v
+    return total
+
+
+@step
 def _by_class(e: Any, total: float, label: int, u: float, out: Any) -> None:
     """Add p_k and whether k is the label, by bin of p_k, for every class k."""
     bins = out.shape[2]
+    first = 1.0 / bins
     for j in range(e.shape[0]):
         p = e[j] / total
-        b = bin_of(p, bins)
+        b = 0 if p <= first else bin_of(p, bins)
         out[j, 0, b] += u * p
         if j == label:
             out[j, 1, b] += u
@@ -86,10 +93,7 @@ def class_sums(
         top, first = wide.peak(z[i])
         if first < 0:
             return i
-        total = 0.0
-        for j in range(z.shape[1]):
-            e[j] = exp64((np.float64(z[i, j]) - top) * beta)
-            total += e[j]
+        total = _wide_exponentials(z[i], top, beta, e)
         u = weight[i]
         best[i], confidence[i] = first, 1.0 / total
         per[0, first] += u

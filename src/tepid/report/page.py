@@ -35,7 +35,7 @@ def page(title: str, facts: str, sections: Sequence[Section], data: Any) -> str:
 
 
 def _text(name: str) -> str:
-    return (resources.files("tepid.report") / "page" / name).read_text(encoding="utf-8")
+    return (resources.files("tepid.report") / "assets" / name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:
