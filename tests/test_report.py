@@ -193,6 +193,35 @@ def test_classes_agree_with_plain_numpy(network):
     np.testing.assert_allclose(classes.error(), errors, rtol=1e-9)
 
 
+class _Elsewhere:
+    """An array on another device, which NumPy cannot read as it is."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array_namespace__(self):
+        return np
+
+
+class _WithCpu(_Elsewhere):
+    def cpu(self):
+        return self.array
+
+
+class _WithDlpack(_Elsewhere):
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("kind", [_WithCpu, _WithDlpack])
+def test_a_block_on_another_device_is_copied(kind, network):
+    z = network[0][:50]
+    assert summaries.predictions(kind(z)).classes == summaries.predictions(z).classes
+
+
 def test_summaries_of_other_parameters_do_not_add():
     one = summaries.Members.zero(2, thresholds=[0.1, 0.2])
     with pytest.raises(tepid.InputError, match="share their thresholds"):
