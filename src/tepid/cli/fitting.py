@@ -85,12 +85,7 @@ def fit(
     )
     evidence.check()
     inputs = (logits, labels, sample_weight, few, source, *(also or ()))
-    if out is not None:
-        output.refuse_overwriting(out, *inputs)
-        check_name(out, ".json" if method == "temperature" else ".npz")
-    if report is not None:
-        reporting.check_name(report)
-        output.refuse_overwriting(report, *inputs)
+    _check_outputs(out, report, method, inputs)
     data = tepid.sources.open_source(
         logits,
         labels=labels,
@@ -102,17 +97,27 @@ def fit(
     if data.binary:
         output.note("One value for each row was read as the binary logit of class 1.")
     if method != "temperature":
-        if report is not None:
-            raise tepid.InputError(f"--report must go with a temperature, got --method {method}")
         scaled.fit(data, method, out, as_json=as_json)
         return
     with output.working(threads) as engine:
         result = evidence.fit(data, engine)
         if report is not None:
             tepid.report.write(report, data, temperatures=[result], engine=engine)
-    _deliver(result, out, as_json=as_json)
-    if report is not None and not as_json:
-        output.console().print(f"wrote {report}", markup=False)
+    _deliver(result, out, report, as_json=as_json)
+
+
+def _check_outputs(
+    out: Path | None, report: Path | None, method: str, inputs: tuple[str | None, ...]
+) -> None:
+    """Refuse what cannot be written before anything is read."""
+    if out is not None:
+        output.refuse_overwriting(out, *inputs)
+        check_name(out, ".json" if method == "temperature" else ".npz")
+    if report is not None:
+        if method != "temperature":
+            raise tepid.InputError(f"--report must go with a temperature, got --method {method}")
+        reporting.check_name(report)
+        output.refuse_overwriting(report, *inputs)
 
 
 def check_name(out: Path, suffix: str = ".json") -> None:
@@ -121,13 +126,17 @@ def check_name(out: Path, suffix: str = ".json") -> None:
         raise tepid.InputError(f"output must end in {suffix}, got {out.name}")
 
 
-def _deliver(result: "tepid.Temperature", out: Path | None, *, as_json: bool) -> None:
+def _deliver(
+    result: "tepid.Temperature", out: Path | None, report: Path | None, *, as_json: bool
+) -> None:
     if out is not None:
         result.save(out)
     if as_json:
         output.print_json(result.as_dict())
     else:
         show(result, str(out) if out else None)
+        if report is not None:
+            output.console().print(f"wrote {report}", markup=False)
 
 
 def show(result: "tepid.Temperature", path: str | None) -> None:
