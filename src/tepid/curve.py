@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tepid import arrays, errors, summary
+from tepid import arrays, errors, shapes, summary
 from tepid.arrays import Array, Float64, Int64
 from tepid.kernels import curves, reference
 from tepid.lattice import Lattice
@@ -78,7 +78,7 @@ class Curve:
         `thresholds` is one array (k,) or several (w, k), as `Tails.thresholds` gives them.
         """
         logits = arrays.as_array(logits)
-        z = logits if arrays.is_foreign(logits) else arrays.block(logits)
+        z = shapes.matrix(logits) if arrays.is_foreign(logits) else arrays.block(logits)
         n, k = z.shape
         u = arrays.weight_column(sample_weight, n)
         y = _NO_LABELS if labels is None else arrays.label_column(labels, n, k, weight=u)
@@ -152,8 +152,11 @@ class Curve:
 
 
 def _refuse_masked(z: Any, labels: Int64, u: Float64) -> None:
-    chosen = np.asarray(z[np.arange(len(labels)), labels])
-    masked = np.isneginf(chosen) & (u > 0)[: len(labels)]
+    if not len(labels):
+        return
+    # Of a tensor elsewhere, one number per row comes back.
+    chosen = reference.brought(z[np.arange(len(labels)), labels])
+    masked = np.isneginf(chosen) & (u > 0)
     if masked.any():
         row = int(masked.argmax())
         got = f"class {labels[row]}, whose logit is -inf,"

@@ -25,7 +25,13 @@ def class_last(logits: Any, class_axis: int | None = None) -> Any:
             f"class_axis must be an axis of logits, "
             f"got {class_axis} for shape {tuple(logits.shape)}"
         )
-    return np.moveaxis(logits, class_axis, -1)
+    return _moved(logits, class_axis, -1)
+
+
+def _moved(array: Any, source: int, target: int) -> Any:
+    # A tensor, on whatever device, moves its own axes.
+    move = getattr(array, "movedim", None)
+    return np.moveaxis(array, source, target) if move is None else move(source, target)
 
 
 def joined(blocks: list[Any]) -> Any:
@@ -35,7 +41,7 @@ def joined(blocks: list[Any]) -> Any:
 
 def class_back(array: Any, class_axis: int | None) -> Any:
     """An array with its classes last, with them where `class_last` found them."""
-    return array if class_axis is None else np.moveaxis(array, -1, class_axis)
+    return array if class_axis is None else _moved(array, -1, class_axis)
 
 
 def class_count(logits: Any) -> int:
@@ -84,7 +90,10 @@ def matrix(logits: Any) -> Any:
     if logits.ndim != 2:
         raise InputError(f"logits must have two dimensions, got shape {tuple(logits.shape)}")
     if class_count(logits) != logits.shape[1]:
-        both = np.zeros((len(logits), 2), np.result_type(logits.dtype, np.float32))
+        if hasattr(logits, "new_zeros"):  # a tensor, which stays on its device
+            both = logits.new_zeros((len(logits), 2))
+        else:
+            both = np.zeros((len(logits), 2), np.result_type(logits.dtype, np.float32))
         both[:, 1:] = logits
         return both
     return logits

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tepid import arrays, summary
+from tepid import arrays, shapes, summary
 from tepid.arrays import Float64
 from tepid.kernels import reference
 from tepid.kernels.tails import tail_sums
@@ -43,7 +43,8 @@ class Tails:
         logits = arrays.as_array(logits)
         u = arrays.weight_column(sample_weight, len(logits))
         if arrays.is_foreign(logits):
-            return cls(logits.shape[1], *reference.tail_sums(logits, u))
+            z = shapes.matrix(logits)
+            return cls(z.shape[1], *reference.tail_sums(z, u))
         z = arrays.block(logits)
         out = np.zeros((4, z.shape[1]))
         bad = tail_sums(z, u, out)

@@ -114,11 +114,12 @@ class Temperature:
     def _tensor(self, torch: Any, logits: Any, class_axis: int | None) -> Any:
         if logits.device.type == "cpu":
             return torch.from_numpy(self(arrays.as_array(logits), class_axis=class_axis))
-        shapes.class_last(logits, class_axis)
-        self.check_classes(logits.shape[-1 if class_axis is None else class_axis])
-        dtype = logits.dtype if logits.dtype == torch.float64 else torch.float32
-        axis = -1 if class_axis is None else class_axis
-        return torch.softmax(logits / self.value, dim=axis, dtype=dtype)
+        z = shapes.class_last(logits, class_axis)
+        if z.ndim == 1 or z.shape[-1] == 1:
+            z = shapes.matrix(z.reshape(-1)).reshape(*(z.shape if z.ndim == 1 else z.shape[:-1]), 2)
+        self.check_classes(z.shape[-1])
+        dtype = z.dtype if z.dtype == torch.float64 else torch.float32
+        return shapes.class_back(torch.softmax(z.to(dtype) / self.value, dim=-1), class_axis)
 
     def check_classes(self, classes: int) -> None:
         """Refuse logits of another number of classes than the calibration's."""
@@ -152,14 +153,19 @@ def load(path: str | os.PathLike[str]) -> Temperature:
         stored = json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
         raise InputError(f"{path} must be a calibration saved by tepid, got no JSON") from None
+    return parsed(stored, str(path))
+
+
+def parsed(stored: Any, place: str = "calibration") -> Temperature:
+    """The temperature of what `Temperature.as_dict` gave, as JSON brings it back."""
     number = stored.get("format") if isinstance(stored, dict) else None
     if type(number) is not int or number != FORMAT:
-        raise InputError(f"{path} must have calibration format {FORMAT}, got {number}")
+        raise InputError(f"{place} must have calibration format {FORMAT}, got {number}")
     groups = stored.get("groups", {})
     if not isinstance(groups, dict) or not all(isinstance(g, dict) for g in groups.values()):
-        raise InputError(f"{path} must have groups that are temperatures by name, got {groups!r}")
-    parts = {name: _checked(part, f"{path}, group {name!r},") for name, part in groups.items()}
-    return dataclasses.replace(_checked(stored, str(path)), groups=parts)
+        raise InputError(f"{place} must have groups that are temperatures by name, got {groups!r}")
+    parts = {name: _checked(part, f"{place}, group {name!r},") for name, part in groups.items()}
+    return dataclasses.replace(_checked(stored, place), groups=parts)
 
 
 def _checked(stored: dict[str, Any], place: str) -> Temperature:
