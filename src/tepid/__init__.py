@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tepid import onnx as onnx
     from tepid import plots as plots
     from tepid import sklearn as sklearn
+    from tepid import torch as torch
     from tepid.arrays import logits_of
     from tepid.curve import Curve
     from tepid.engines import Threads

@@ -1,0 +1,105 @@
+"""ResNet-20 on CIFAR-10, calibrated in PyTorch without labels: `results/resnet20.json`.
+
+`python benchmarks/resnet20.py FOLDER_OF_WEIGHTS FOLDER_OF_IMAGES` runs the network (see `cifar.py`)
+over 2000 unlabelled test images, fixes T by each kind of evidence, and scores the other 8000. The
+labels of the 2000 are used by the last row alone.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import cifar
+import numpy as np
+import record
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+import tepid
+
+FIT, SEED, SPLITS = 2000, 0, 10
+HEADER = ("evidence", "T", "ECE, %", "NLL", "mean confidence, %")
+
+
+def calibrations(model: Any, images: Any, labels: Any) -> dict[str, Any]:
+    """The network calibrated by each kind of evidence; only the last sees labels."""
+    loader = DataLoader(TensorDataset(images), batch_size=250, shuffle=True)
+    labelled = DataLoader(TensorDataset(images, torch.from_numpy(labels)), batch_size=250)
+    warm = tepid.torch.Warmup(model, samples=len(images))
+    with torch.no_grad():
+        for batch in images.split(250):
+            warm(batch)
+    return {
+        "none, UTS": tepid.torch.calibrate(model, loader),
+        "none, UTS in a warm-up": warm.calibrated(),
+        "none, guarded": tepid.torch.calibrate(model, loader, guarded=True),
+        "its published accuracy, .9173": tepid.torch.calibrate(model, loader, accuracy=0.9173),
+        "labels": tepid.torch.calibrate(model, labelled, labels=True),
+    }
+
+
+def scored(name: str, temperature: float, logits: Any, labels: Any) -> dict[str, Any]:
+    """What a temperature is worth on rows it was not found on."""
+    p = tepid.Temperature(temperature, name, samples=FIT, classes=10, implied_accuracy=1.0)(logits)
+    return {
+        "evidence": name,
+        "temperature": temperature,
+        "ece": 100 * tepid.metrics.ece(labels, p),
+        "nll": tepid.metrics.nll(labels, p),
+        "confidence": 100 * tepid.metrics.confidence(labels, p),
+    }
+
+
+def spread(logits: Any) -> dict[str, float]:
+    """How far T of UTS moves with the 2000 rows."""
+    draws = [np.random.default_rng(s).permutation(len(logits))[:FIT] for s in range(SPLITS)]
+    found = [tepid.from_logits(logits[rows]).value for rows in draws]
+    return {"splits": SPLITS, "mean": float(np.mean(found)), "sd": float(np.std(found, ddof=1))}
+
+
+def rows_of(result: dict[str, Any]) -> list[tuple[str, ...]]:
+    """The table's cells."""
+    return [
+        (
+            row["evidence"],
+            f"{row['temperature']:.3f}",
+            f"{row['ece']:.2f}",
+            f"{row['nll']:.3f}",
+            f"{row['confidence']:.1f}",
+        )
+        for row in result["rows"]
+    ]
+
+
+def main() -> None:
+    """Measure and write the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("weights", type=Path)
+    parser.add_argument("images", type=Path)
+    args = parser.parse_args()
+    command = "python benchmarks/resnet20.py FOLDER_OF_WEIGHTS FOLDER_OF_IMAGES"
+    packages = ("tepid", "numpy", "numba", "torch")
+    about = record.circumstances(command, SEED, torch.get_num_threads(), packages)
+    model = cifar.network(args.weights)
+    images, labels = cifar.test_set(args.images)
+    order = np.random.default_rng(SEED).permutation(len(images))
+    fit, score = order[:FIT], order[FIT:]
+    calibrated = calibrations(model, images[fit], labels[fit])
+    with torch.no_grad():
+        logits = torch.cat([model(batch) for batch in images.split(250)]).numpy()
+    found = {"uncalibrated": 1.0} | {k: c.calibration.value for k, c in calibrated.items()}
+    figures = {
+        "fitted": FIT,
+        "scored": len(score),
+        "accuracy": float((logits.argmax(axis=1) == labels).mean()),
+        "rows": [scored(name, t, logits[score], labels[score]) for name, t in found.items()],
+        "uts": spread(logits) | {"all": tepid.from_logits(logits).value},
+    }
+    text = record.preamble("ResNet-20 on CIFAR-10", about)
+    text += f"\n{record.table(HEADER, rows_of(figures))}\n"
+    record.write("resnet20", about | figures, text)
+    print(text, figures["uts"])
+
+
+if __name__ == "__main__":
+    main()

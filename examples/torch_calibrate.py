@@ -1,0 +1,60 @@
+"""A PyTorch classifier, calibrated over a loader without labels.
+
+Trains a small network to overfit made-up data, hides the labels of other rows, and calibrates it
+twice: from its logits alone, and from the one number that a test report gives, its accuracy.
+"""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import tepid
+
+
+def data(rows: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Five classes that overlap."""
+    generator = torch.Generator().manual_seed(seed)
+    centres = torch.randn(5, 20, generator=torch.Generator().manual_seed(0))
+    labels = torch.randint(5, (rows,), generator=generator)
+    return centres[labels] + 2.2 * torch.randn(rows, 20, generator=generator), labels
+
+
+def trained(inputs: torch.Tensor, labels: torch.Tensor) -> nn.Module:
+    """A network that knows its training rows by heart."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(20, 128), nn.ReLU(), nn.Linear(128, 5))
+    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for _ in range(200):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(model(inputs), labels).backward()
+        optimiser.step()
+    return model
+
+
+def main() -> None:
+    """Train, calibrate, compare."""
+    torch.set_num_threads(1)
+    model = trained(*data(1000, seed=1))
+    unlabelled, _ = data(2000, seed=2)
+    loader = DataLoader(TensorDataset(unlabelled), batch_size=256)
+
+    alone = tepid.torch.calibrate(model, loader)
+    known = tepid.torch.calibrate(model, loader, accuracy=0.76)
+
+    inputs, labels = data(4000, seed=3)
+    print(f"{'':<24}{'T':>7}{'ECE':>8}")
+    with torch.no_grad():
+        before = model(inputs).softmax(dim=1)
+        print(f"{'uncalibrated':<24}{1:>7.3f}{tepid.metrics.ece(labels, before):>8.3f}")
+        for name, calibrated in (("logits alone", alone), ("accuracy known", known)):
+            error = tepid.metrics.ece(labels, calibrated.probabilities(inputs))
+            print(f"{name:<24}{calibrated.calibration.value:>7.3f}{error:>8.3f}")
+
+    torch.save(known.state_dict(), "calibrated.pt")  # T and all that is known of it are inside
+    again = tepid.torch.Calibrated(trained(*data(10, seed=1)), alone.calibration)
+    again.load_state_dict(torch.load("calibrated.pt", weights_only=True))
+    print(f"loaded: T = {again.calibration.value:.3f} ({again.calibration.method})")
+
+
+if __name__ == "__main__":
+    main()

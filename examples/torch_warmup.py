@@ -1,0 +1,40 @@
+"""A classifier in service that finds its temperature from the first requests it answers.
+
+No labels and no loader: the model is wrapped, answers at T = 1, and after 2000 rows it answers at
+the temperature that these rows gave.
+"""
+
+import logging
+
+import torch
+from torch import nn
+
+import tepid
+
+
+def main() -> None:
+    """Serve a stream of small batches."""
+    logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
+    model = nn.Linear(20, 10).eval()  # stands for a network of yours
+    with torch.no_grad():
+        model.weight.copy_(12 * torch.randn(10, 20, generator=generator) / 20**0.5)
+
+    serving = tepid.torch.Warmup(model, samples=2000)
+    with torch.no_grad():
+        for request in range(200):
+            inputs = torch.randn(16, 20, generator=generator)
+            t = float(serving.temperature)
+            probabilities = serving.probabilities(inputs)
+            if request in (0, 124, 125, 199):
+                sure = float(probabilities.amax(dim=1).mean())
+                print(f"request {request:>3}: T = {t:.3f}, mean confidence {sure:.3f}")
+
+    fixed = serving.calibrated()  # the same model without the bookkeeping
+    assert torch.equal(fixed.probabilities(inputs), serving.probabilities(inputs))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Two processes that calibrate together; run as a script, it prints what each of them found.
+
+`python ranks.py FOLDER CASE …`, where the folder has the `logits.npy` that the model would give.
+"""
+
+import datetime
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import tepid
+
+
+def _shard(case, rank, z):
+    if case == "empty":
+        return z[:0] if rank else z
+    if case == "nan" and rank:
+        z = z.clone()
+        z[200, 2] = float("nan")
+    return z[:500] if rank else z[500:]
+
+
+def _found(rank, folder, case):
+    z = torch.from_numpy(np.load(Path(folder) / "logits.npy"))
+    loader = DataLoader(TensorDataset(_shard(case, rank, z)), batch_size=64)
+    model = nn.Identity()
+    if case == "wrapped":
+        # Its buffers would be sent around on every forward pass, of which the ranks have unequally
+        # many; what it is wrapped in must not run.
+        model = nn.parallel.DistributedDataParallel(nn.BatchNorm1d(z.shape[1], eps=0.0))
+    options = {"accuracy": 0.7} if case == "accuracy" else {}
+    rows = iter(loader) if case == "spilled" else loader
+    try:
+        found = tepid.torch.calibrate(model, rows, process_group=dist.group.WORLD, **options)
+    except tepid.InputError as error:
+        return {"error": str(error)}
+    return {"value": found.calibration.value, "samples": found.calibration.samples}
+
+
+def work(rank, folder, cases):
+    """Calibrate one's own part of each case, and write what came out."""
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo",
+        init_method=f"file://{folder}/meeting",
+        rank=rank,
+        world_size=2,
+        timeout=datetime.timedelta(seconds=120),
+    )
+    found = {case: _found(rank, folder, case) for case in cases}
+    (Path(folder) / f"{rank}.json").write_text(json.dumps(found))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(work, (sys.argv[1], sys.argv[2:]), nprocs=2)

@@ -1,0 +1,999 @@
+"""Models of PyTorch: what is calibrated, what is left as it was, and what is kept."""
+
+import collections
+import copy
+import dataclasses
+import io
+import json
+import logging
+import pickle
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import tracemalloc
+import weakref
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import tepid
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402  # only where torch is there
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset  # noqa: E402
+
+from tepid.torch import AllReduced, Calibrated, Warmup, calibrate  # noqa: E402
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """So that two runs of one model differ by nothing."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def rows(network):
+    """The made-up network's logits, which stand for inputs of an identity."""
+    return torch.from_numpy(network[0])
+
+
+@pytest.fixture
+def alone(network):
+    return tepid.from_logits(network[0]).value
+
+
+def _loader(*columns, batch_size=256, **options):
+    return DataLoader(TensorDataset(*columns), batch_size=batch_size, **options)
+
+
+def _temperature(value=2.0, classes=12):
+    return tepid.Temperature(value, "uts", samples=9, classes=classes, implied_accuracy=0.5)
+
+
+# What calibrate finds.
+
+
+@pytest.mark.parametrize("batch_size", [64, 999, 4000])
+def test_a_loader_gives_the_temperature_of_its_logits(rows, alone, batch_size):
+    calibrated = calibrate(nn.Identity(), _loader(rows, batch_size=batch_size))
+    assert calibrated.calibration.value == pytest.approx(alone, rel=1e-9)
+    assert calibrated.calibration.samples == 4000
+
+
+def test_shuffling_changes_nothing(rows, alone):
+    loader = _loader(rows, batch_size=100, shuffle=True)
+    assert calibrate(nn.Identity(), loader).calibration.value == pytest.approx(alone, rel=1e-9)
+
+
+def test_every_kind_of_evidence_finds_what_the_function_finds(network, rows):
+    z, y = network
+    few, old = (z[:50], y[:50]), (z[1000:3000], y[1000:3000])
+    labelled = _loader(rows, torch.from_numpy(y))
+    cases = [
+        ({"accuracy": 0.7}, tepid.from_accuracy(z, 0.7)),
+        ({"guarded": True}, tepid.guarded(z)),
+        ({"deviations": 2.0}, tepid.from_logits(z, deviations=2.0)),
+        ({"debias": True}, tepid.from_logits(z, debias=True)),
+        ({"labels": True}, tepid.from_labels(z, y)),
+        ({"labels": lambda batch: batch[1]}, tepid.from_labels(z, y)),
+        ({"few": [tuple(map(torch.from_numpy, few))]}, tepid.from_few_labels(z, *few)),
+        ({"source": [tuple(map(torch.from_numpy, old))]}, tepid.from_source(z, *old)),
+    ]
+    for options, expected in cases:
+        found = calibrate(nn.Identity(), labelled, **options).calibration
+        assert found.value == pytest.approx(expected.value, rel=1e-9), options
+        assert found.method == expected.method
+
+
+def test_labels_follow_their_rows_when_the_loader_shuffles(network, rows):
+    loader = _loader(rows, torch.from_numpy(network[1]), shuffle=True)
+    expected = tepid.from_labels(*network).value
+    found = calibrate(nn.Identity(), loader, labels=True).calibration
+    assert found.value == pytest.approx(expected, rel=1e-9)
+
+
+def test_labels_are_not_looked_at_unless_they_are_asked_for(rows, alone):
+    class Untouchable:
+        def __getattr__(self, name):
+            raise AssertionError("labels were read")
+
+    batches = [(part, Untouchable()) for part in rows.split(500)]
+    assert calibrate(nn.Identity(), batches).calibration.value == pytest.approx(alone, rel=1e-9)
+    keyed = [{"input": part, "labels": Untouchable()} for part in rows.split(500)]
+    found = calibrate(nn.Identity(), keyed).calibration.value
+    assert found == pytest.approx(alone, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((40, 12, 10, 10), 1), ((40, 100, 12), -1), ((40, 10, 10, 12), 3)]
+)
+def test_the_classes_may_be_on_any_axis(network, alone, shape, axis):
+    last = network[0].reshape(
+        40, *(s for i, s in enumerate(shape) if i and i != axis % len(shape)), 12
+    )
+    z = torch.from_numpy(np.moveaxis(last, -1, axis).copy())
+    calibrated = calibrate(nn.Identity(), _loader(z, batch_size=7), class_axis=axis)
+    assert calibrated.calibration.value == pytest.approx(alone, rel=1e-9)
+    p = calibrated.probabilities(z)
+    assert p.shape == z.shape
+    torch.testing.assert_close(p.sum(dim=axis), torch.ones_like(p.sum(dim=axis)))
+
+
+def test_more_dimensions_need_a_class_axis(rows):
+    with pytest.raises(tepid.InputError, match="class_axis must say where the classes are"):
+        calibrate(nn.Identity(), [rows.reshape(40, 100, 12)])
+
+
+def test_one_logit_per_row_is_binary(rng):
+    z = (4 * rng.normal(size=3000)).astype(np.float32)
+    expected = tepid.from_logits(z)
+    for inputs in (torch.from_numpy(z), torch.from_numpy(z)[:, None]):
+        calibrated = calibrate(nn.Identity(), [inputs])
+        assert calibrated.calibration.value == pytest.approx(expected.value, rel=1e-9)
+        np.testing.assert_allclose(calibrated.probabilities(inputs), expected(z), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_logits_of_any_precision_are_taken(rows, dtype):
+    inputs = rows.to(getattr(torch, dtype))
+    expected = tepid.from_logits(inputs).value
+    assert calibrate(nn.Identity(), [inputs]).calibration.value == pytest.approx(expected, rel=1e-9)
+
+
+def test_autocast_runs_the_model_in_the_type_that_was_asked_for(rows):
+    seen = []
+
+    class Model(nn.Linear):
+        def forward(self, x):
+            z = super().forward(x)
+            seen.append(z.dtype)
+            return z
+
+    model = Model(12, 12)
+    calibrate(model, [rows[:1500]], amp=torch.bfloat16)
+    assert set(seen) == {torch.bfloat16}
+    seen.clear()
+    calibrate(model, [rows[:1500]])
+    assert set(seen) == {torch.float32}
+
+
+def test_forward_says_how_to_run_what_is_run_otherwise(rows, alone):
+    class Model(nn.Module):
+        def forward(self, left, right):
+            return torch.cat([left, right], dim=1)
+
+    batches = [{"pair": (part[:, :5], part[:, 5:])} for part in rows.split(300)]
+    found = calibrate(Model(), batches, forward=lambda model, batch: model(*batch["pair"]))
+    assert found.calibration.value == pytest.approx(alone, rel=1e-9)
+
+
+# What calibrate leaves as it was.
+
+
+class _Mixed(nn.Module):
+    """Some parts train, one does not; it remembers in which mode it was run."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(12)
+        self.drop = nn.Dropout(0.5)
+        self.frozen = nn.BatchNorm1d(12).eval()
+        self.seen, self.broken = [], False
+        self.cache = None
+
+    def forward(self, x):
+        self.seen.append((self.training, self.drop.training, torch.is_grad_enabled()))
+        if self.broken:
+            raise RuntimeError("broken")
+        self.cache = 2 * x[:1]
+        return self.frozen(self.drop(self.norm(x)))
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_modes_gradients_and_weights_are_as_before_also_after_an_error(rows, broken):
+    model = _Mixed().train()
+    model.frozen.eval()
+    model.norm.weight.requires_grad_(requires_grad=False)
+    model.broken = broken
+    before = copy.deepcopy(model.state_dict())
+    if broken:
+        with pytest.raises(RuntimeError, match="broken"):
+            calibrate(model, _loader(rows))
+    else:
+        calibrate(model, _loader(rows))
+    assert set(model.seen) == {(False, False, False)}
+    assert [m.training for m in model.modules()] == [True, True, True, False]
+    assert [p.requires_grad for p in model.parameters()] == [False, True, True, True]
+    assert torch.is_grad_enabled()
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name]), name
+
+
+def test_what_a_model_caches_can_still_be_trained_with(rows):
+    model = _Mixed()
+    calibrate(model, [rows[:1200]])
+    weight = torch.ones(12, requires_grad=True)
+    (model.cache * weight).sum().backward()
+    assert weight.grad is not None
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_random_numbers_go_on_as_if_nothing_had_been_drawn(rows, broken):
+    generator = torch.Generator().manual_seed(3)
+    loader = _loader(rows, shuffle=True, generator=generator)
+    model = _Mixed()
+    model.broken = broken
+
+    def states():
+        numpy = np.random.get_state()[1].tolist()  # noqa: NPY002  # the state in question
+        return (
+            random.getstate(),
+            numpy,
+            torch.get_rng_state().tolist(),
+            generator.get_state().tolist(),
+        )
+
+    before = states()
+    try:
+        calibrate(model, loader)
+    except RuntimeError:
+        assert broken
+    assert states() == before
+
+
+# Loaders that cannot be read twice, or are not the same twice.
+
+
+class _Augmenting(Dataset):
+    def __init__(self, rows, draw):
+        self.rows, self.draw = rows, draw
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, i):
+        return self.rows[i] * (0.5 + self.draw())
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: float(torch.rand(())),
+        random.random,
+        np.random.random,  # what old augmentations draw from
+    ],
+)
+def test_augmentation_by_the_usual_random_numbers_gives_the_same_rows_on_every_pass(rows, draw):
+    loader = DataLoader(_Augmenting(rows[:1500], draw), batch_size=100, shuffle=True)
+    repeated = calibrate(nn.Identity(), loader).calibration
+    spilled = calibrate(nn.Identity(), loader, spill=True).calibration
+    assert repeated.value == pytest.approx(spilled.value, rel=1e-9)
+
+
+def test_other_rows_on_the_second_pass_are_refused_and_spilling_helps(rows):
+    own = np.random.default_rng(0)
+    loader = DataLoader(_Augmenting(rows[:1500], own.random), batch_size=100)
+    with pytest.raises(tepid.InputError, match=r"same rows on every pass.*spill=True"):
+        calibrate(nn.Identity(), loader)
+    assert calibrate(nn.Identity(), loader, spill=True).calibration.status == "ok"
+
+
+def test_a_stream_that_runs_dry_is_refused_and_spilling_helps(rows, alone):
+    class Stream(IterableDataset):
+        def __init__(self):
+            self.left = iter(rows)
+
+        def __iter__(self):
+            return self.left
+
+    with pytest.raises(tepid.InputError, match="4000 rows and then 0"):
+        calibrate(nn.Identity(), DataLoader(Stream(), batch_size=500))
+    loader = DataLoader(Stream(), batch_size=500)
+    found = calibrate(nn.Identity(), loader, spill=True).calibration.value
+    assert found == pytest.approx(alone, rel=1e-9)
+
+
+def test_the_same_rows_in_another_rounding_are_the_same_rows(rows):
+    class Rounding(nn.Module):
+        passes = 0
+
+        def forward(self, x):
+            self.passes += 1
+            noise = torch.rand(x.shape, generator=torch.Generator().manual_seed(self.passes))
+            return x * (1 + 2e-3 * (noise - 0.5))
+
+    assert calibrate(Rounding(), [rows]).calibration.status == "ok"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+def test_an_iterator_is_read_once_and_its_file_goes_away(rows, alone, tmp_path, monkeypatch, dtype):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    runs, files = [], []
+
+    def forward(model, batch):
+        runs.append(len(batch))
+        files.append([path.name for path in tmp_path.iterdir()])
+        return model(batch)
+
+    parts = iter(rows.to(getattr(torch, dtype)).split(512))
+    found = calibrate(nn.Identity(), parts, forward=forward).calibration
+    assert sum(runs) == 4000
+    assert files[-1]
+    assert not list(tmp_path.iterdir())
+    assert found.value == pytest.approx(alone, rel=1e-9 if dtype != "bfloat16" else 0.02)
+
+
+def test_a_spilled_file_goes_away_after_an_error(rows, tmp_path):
+    def forward(model, batch):
+        if batch is parts[3]:
+            raise RuntimeError("the fourth")
+        return model(batch)
+
+    parts = rows.split(500)
+    with pytest.raises(RuntimeError, match="the fourth"):
+        calibrate(nn.Identity(), parts, forward=forward, spill=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_spilled_rows_keep_their_labels(network, rows):
+    parts = iter(_loader(rows, torch.from_numpy(network[1])))
+    found = calibrate(nn.Identity(), parts, labels=True).calibration.value
+    assert found == pytest.approx(tepid.from_labels(*network).value, rel=1e-9)
+
+
+@pytest.mark.parametrize("spill", [False, True])
+def test_no_more_than_a_few_batches_are_held_at_once(rng, spill):
+    data = [torch.from_numpy(rng.normal(size=(1000, 50)).astype(np.float32)) for _ in range(40)]
+    alive = weakref.WeakSet()
+    most = []
+
+    class Counting(nn.Module):
+        def forward(self, x):
+            z = 9 * x
+            alive.add(z)
+            most.append(len(alive))
+            return z
+
+    calibrate(nn.Identity(), data[:2])  # compiles
+    tracemalloc.start()
+    calibrate(Counting(), data, spill=spill)
+    _, peak = tracemalloc.get_traced_memory()  # NumPy's memory, not torch's
+    tracemalloc.stop()
+    assert max(most) <= 2
+    assert peak < 12 * data[0].nbytes  # a fifth of the whole
+
+
+# What is refused, by name.
+
+
+def test_what_cannot_be_used_is_named(rows):
+    cases = [
+        ((lambda x: x, [rows]), {}, "model must be a torch.nn.Module, got function"),
+        ((nn.Identity(), 5), {}, "loader must yield batches, got int"),
+        ((nn.Identity(), []), {}, "must have at least one row, got none"),
+        ((nn.Identity(), [()]), {}, "must yield batches that hold an input"),
+        ((nn.Identity(), [rows]), {"labels": True}, "must yield .input, labels."),
+        ((nn.Identity(), [rows]), {"accuracy": 0.9, "guarded": True}, "accuracy and guarded"),
+        ((nn.Identity(), [rows]), {"accuracy": 0.9, "debias": True}, "must go with logits alone"),
+        ((nn.Identity(), [rows]), {"forward": lambda m, b: {"out": b}}, "got dict with out"),
+        ((nn.Identity(), [rows]), {"forward": lambda m, b: None}, "got NoneType"),
+        ((nn.Identity(), [rows, rows[:, :5]]), {}, "12 classes in every block, got 5"),
+    ]
+    for args, options, said in cases:
+        with pytest.raises(tepid.InputError, match=said):
+            calibrate(*args, **options)
+
+
+def test_a_row_that_is_not_finite_is_named_by_its_place_in_the_loader(rows):
+    hurt = rows.clone()
+    hurt[1234, 5] = float("nan")
+    with pytest.raises(tepid.InputError, match="got nan for class 5 at row 1234"):
+        calibrate(nn.Identity(), _loader(hurt, batch_size=100))
+
+
+def test_a_masked_class_is_legal(rows):
+    masked = rows.clone()
+    masked[:, 3] = float("-inf")
+    found = calibrate(nn.Identity(), [masked]).calibration.value
+    assert found == pytest.approx(tepid.from_logits(masked.numpy()).value, rel=1e-9)
+
+
+def test_what_speaks_against_a_temperature_goes_to_the_log(rows, caplog):
+    calibrate(nn.Identity(), [rows[:400]])
+    assert "below 1000 rows and there are 400" in caplog.text
+    assert {record.name for record in caplog.records} == {"tepid"}
+
+
+def test_without_torch_the_extra_is_named(tmp_path):
+    (tmp_path / "torch.py").write_text("raise ImportError('no torch')")
+    code = (
+        "import sys\nsys.path.insert(0, sys.argv[1])\nimport tepid\n"
+        "try:\n    tepid.torch\nexcept ImportError as error:\n    print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert "pip install 'tepid[torch]'" in done.stdout
+
+
+# The wrapped model.
+
+
+@dataclasses.dataclass
+class _ModelOutput(collections.OrderedDict):
+    """As in transformers: a dictionary whose entries are attributes too."""
+
+    loss: object = None
+    logits: object = None
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            if getattr(self, field.name) is not None:
+                super().__setitem__(field.name, getattr(self, field.name))
+
+    def __setitem__(self, name, value):
+        super().__setitem__(name, value)
+        super().__setattr__(name, value)
+
+    def __setattr__(self, name, value):
+        if name in self.keys() and value is not None:
+            super().__setitem__(name, value)
+        super().__setattr__(name, value)
+
+    def __reduce__(self):
+        return type(self), tuple(getattr(self, f.name) for f in dataclasses.fields(self))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Frozen:
+    logits: object
+    features: object
+
+
+class _Plain:
+    def __init__(self, logits):
+        self.logits, self.features = logits, "features"
+
+
+class _Named(NamedTuple):
+    features: object
+    logits: object
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        lambda z: _ModelOutput(loss=torch.ones(()), logits=z),
+        lambda z: {"features": "features", "logits": z},
+        lambda z: collections.OrderedDict(features="features", logits=z),
+        lambda z: _Named("features", z),
+        lambda z: (z, "features"),
+        lambda z: [z, "features"],
+        lambda z: _Frozen(z, "features"),
+        _Plain,
+    ],
+)
+def test_the_output_keeps_its_kind_and_all_else_in_it(rows, alone, output):
+    class Model(nn.Module):
+        def forward(self, x):
+            self.last = output(x)
+            return self.last
+
+    model = Model()
+    calibrated = calibrate(model, _loader(rows))
+    assert calibrated.calibration.value == pytest.approx(alone, rel=1e-9)
+    answer = calibrated(rows[:7])
+    assert type(answer) is type(model.last)
+    expected = rows[:7] / calibrated.temperature
+    if isinstance(answer, (list, tuple)) and not isinstance(answer, _Named):
+        assert torch.equal(answer[0], expected)
+        assert answer[1] == "features"
+        assert torch.equal(model.last[0], rows[:7])
+        return
+    logits = answer.logits if hasattr(answer, "logits") else answer["logits"]
+    assert torch.equal(logits, expected)
+    if isinstance(answer, _ModelOutput):
+        assert torch.equal(answer["logits"], expected)
+        assert torch.equal(answer.loss, torch.ones(()))
+        assert list(answer) == ["loss", "logits"]
+        assert torch.equal(model.last.logits, rows[:7])
+    elif isinstance(answer, dict):
+        assert answer["features"] == "features"
+        assert torch.equal(model.last["logits"], rows[:7])
+    else:
+        assert answer.features == "features"
+        assert torch.equal(model.last.logits, rows[:7])
+
+
+def test_logits_may_have_another_name(rows, alone):
+    class Segmenting(nn.Module):
+        def forward(self, x):
+            return {"out": x, "aux": x + 1}
+
+    calibrated = calibrate(Segmenting(), [rows], output="out")
+    assert calibrated.calibration.value == pytest.approx(alone, rel=1e-9)
+    answer = calibrated(rows)
+    assert torch.equal(answer["out"], rows / calibrated.temperature)
+    assert torch.equal(answer["aux"], rows + 1)
+
+
+def test_a_model_with_features_and_a_head_is_calibrated_like_any_other(rows):
+    class Timm(nn.Module):
+        """As in timm."""
+
+        num_classes = 12
+
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(12, 12)
+
+        def forward_features(self, x):
+            return torch.relu(x)
+
+        def forward_head(self, x, pre_logits=False):  # noqa: FBT002  # timm's own
+            return x if pre_logits else self.head(x)
+
+        def forward(self, x):
+            return self.forward_head(self.forward_features(x))
+
+    torch.manual_seed(0)
+    model = Timm().eval()
+    calibrated = calibrate(model, _loader(rows), accuracy=0.5)
+    assert calibrated.model.forward_features(rows).shape == rows.shape
+    with torch.no_grad():
+        sure = float(calibrated.probabilities(rows).amax(dim=1).mean())
+    assert sure == pytest.approx(0.5, abs=1e-5)
+
+
+def test_a_transformer_of_hugging_face_is_calibrated_by_its_keywords():
+    transformers = pytest.importorskip("transformers")
+    config = transformers.BertConfig(
+        vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=16, num_labels=3, initializer_range=1.0,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = transformers.BertForSequenceClassification(config).eval()
+    tokens = torch.randint(50, (600, 8), generator=torch.Generator().manual_seed(1))
+    data = [
+        {"input_ids": part, "attention_mask": torch.ones_like(part), "labels": part[:, 0] % 3}
+        for part in tokens.split(100)
+    ]
+    calibrated = calibrate(model, data, accuracy=0.6)
+    with torch.no_grad():
+        sure = float(calibrated.probabilities(input_ids=tokens).amax(dim=1).mean())
+        plain, answer = model(**data[0]), calibrated(**data[0])
+    assert sure == pytest.approx(0.6, abs=1e-4)
+    assert type(answer) is type(plain)
+    assert torch.equal(answer.logits, plain.logits / calibrated.temperature)
+    assert torch.equal(answer["logits"], answer.logits)
+    assert torch.equal(answer.loss, plain.loss)
+
+
+def test_probabilities_are_those_of_the_calibration(rows):
+    calibrated = calibrate(nn.Identity(), [rows])
+    np.testing.assert_allclose(
+        calibrated.probabilities(rows), calibrated.calibration(rows.numpy()), atol=1e-6
+    )
+    assert calibrated.probabilities(rows.double()).dtype == torch.float64
+    assert calibrated.probabilities(rows.half()).dtype == torch.float32
+
+
+def test_state_goes_round_with_weights_only(rows):
+    model = nn.Linear(12, 12)
+    calibrated = calibrate(model, [rows], accuracy=(0.5, 0.6))
+    file = io.BytesIO()
+    torch.save(calibrated.state_dict(), file)
+    file.seek(0)
+    other = Calibrated(nn.Linear(12, 12), _temperature())
+    other.load_state_dict(torch.load(file, weights_only=True))
+    assert other.calibration == calibrated.calibration
+    assert torch.equal(other.temperature, calibrated.temperature)
+    assert torch.equal(other(rows), calibrated(rows))
+    stored = calibrated.state_dict()["_extra_state"]
+    assert json.loads(bytes(stored.tolist()))["method"] == "accuracy"
+
+
+def test_a_state_that_is_no_calibration_is_refused():
+    calibrated = Calibrated(nn.Identity(), _temperature())
+    for state in (None, "text", torch.tensor([1, 2], dtype=torch.uint8)):
+        with pytest.raises(tepid.InputError, match="must hold a calibration of tepid"):
+            calibrated.set_extra_state(state)
+    nothing = torch.tensor(list(b"{}"), dtype=torch.uint8)
+    with pytest.raises(tepid.InputError, match="must have calibration format 1, got None"):
+        calibrated.set_extra_state(nothing)
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_copies_answer_alike_and_stand_alone(rows, again):
+    calibrated = Calibrated(nn.Linear(12, 12), _temperature(3.0))
+    other = again(calibrated)
+    assert torch.equal(other(rows), calibrated(rows))
+    other.temperature.fill_(1.0)
+    assert float(calibrated.temperature) == 3.0
+    assert other.calibration == calibrated.calibration
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_the_temperature_keeps_its_digits_in_every_precision(rows, dtype):
+    kind = getattr(torch, dtype)
+    calibrated = Calibrated(nn.Linear(12, 12), _temperature(1.7449708)).to(kind)
+    assert calibrated.temperature.dtype == torch.float32
+    assert float(calibrated.temperature) == pytest.approx(1.7449708, rel=1e-7)
+    z = calibrated.model(rows.to(kind))
+    assert calibrated(rows.to(kind)).dtype == kind
+    expected = torch.softmax(z.double() / 1.7449708, dim=1)
+    torch.testing.assert_close(
+        calibrated.probabilities(rows.to(kind)).double(), expected, atol=1e-6, rtol=0
+    )
+
+
+def test_a_model_without_memory_can_be_wrapped_and_filled_later(rows):
+    calibrated = Calibrated(nn.Linear(12, 12), _temperature(3.0))
+    empty = copy.deepcopy(calibrated).to("meta")
+    assert empty.temperature.is_meta
+    filled = empty.to_empty(device="cpu")
+    filled.load_state_dict(calibrated.state_dict())
+    assert torch.equal(filled(rows), calibrated(rows))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_it_compiles_as_one_graph(rows, backend):
+    calibrated = Calibrated(nn.Linear(12, 12).eval(), _temperature()).eval()
+    compiled = torch.compile(calibrated, backend=backend, fullgraph=True)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(rows), calibrated(rows))
+    torch.compiler.reset()
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # torch.export's own, of its own parts
+def test_it_exports_with_the_temperature_inside(rows):
+    calibrated = Calibrated(nn.Linear(12, 12).eval(), _temperature()).eval()
+    program = torch.export.export(calibrated, (rows[:5],))
+    assert "temperature" in program.state_dict
+    torch.testing.assert_close(program.module()(rows[:5]), calibrated(rows[:5]))
+
+
+def test_it_goes_into_data_parallel(rows):
+    calibrated = Calibrated(nn.Linear(12, 12), _temperature())
+    assert torch.equal(nn.DataParallel(calibrated)(rows), calibrated(rows))
+
+
+def test_it_says_its_temperature_and_takes_over_the_mode():
+    calibrated = Calibrated(nn.Linear(12, 12).eval(), _temperature(1.5))
+    assert "T = 1.5 (uts)" in repr(calibrated)
+    assert not calibrated.training
+
+
+# The warm-up.
+
+
+@pytest.mark.parametrize("batch", [1, 37, 1000, 4000])
+def test_the_first_rows_fix_the_temperature_however_they_are_batched(rows, batch):
+    serving = Warmup(nn.Identity().eval(), samples=1500)
+    for part in rows.split(batch)[: -(-1600 // batch)]:
+        serving(part)
+    expected = tepid.from_logits(rows[:1500].numpy())
+    assert serving.calibration == expected
+    assert float(serving.temperature) == pytest.approx(expected.value, rel=1e-7)
+
+
+def test_a_warm_up_answers_at_the_first_temperature_until_it_is_over(rows):
+    serving = Warmup(nn.Identity().eval(), samples=1500, temperature=1.25)
+    assert torch.equal(serving(rows[:1499]), rows[:1499] / 1.25)
+    assert serving.seen == 1499
+    with pytest.raises(tepid.InputError, match="must have seen 1500 rows to be over, got 1499"):
+        serving.calibrated()
+    assert torch.equal(serving(rows[1499:1600]), rows[1499:1600] / 1.25)
+    assert serving.seen == 1500
+    later = serving(rows[2000:])
+    assert torch.equal(later, rows[2000:] / serving.temperature)
+    assert float(serving.temperature) != 1.25
+    fixed = serving.calibrated()
+    assert torch.equal(fixed(rows), serving(rows))
+    assert fixed.calibration == serving.calibration
+
+
+def test_a_warm_up_is_said_once(rows, caplog):
+    caplog.set_level(logging.INFO, "tepid")
+    serving = Warmup(nn.Identity().eval(), samples=1000)
+    for part in rows.split(400):
+        serving(part)
+    said = [record for record in caplog.records if "first 1000 rows" in record.getMessage()]
+    assert len(said) == 1
+    assert said[0].name == "tepid"
+
+
+def test_training_does_not_count(rows):
+    serving = Warmup(nn.Identity(), samples=1000)
+    serving(rows)
+    assert serving.seen == 0
+    serving.eval()(rows)
+    assert serving.seen == 1000
+
+
+def test_a_warm_up_keeps_nothing_of_the_graph_and_nothing_afterwards(rows):
+    model = nn.Linear(12, 12).eval()
+    serving = Warmup(model, samples=1000)
+    answer = serving(rows[:600])
+    assert answer.requires_grad
+    assert not any(part.requires_grad for part in serving._kept)
+    # The rest of the batch that completes it is not held either.
+    assert serving._kept[0].untyped_storage().nbytes() == 600 * 12 * 4
+    serving(rows[600:])
+    assert serving._kept == []
+
+
+def test_a_saved_warm_up_goes_on_where_it_was(rows):
+    serving = Warmup(nn.Identity().eval(), samples=1500)
+    serving(rows[:700])
+    file = io.BytesIO()
+    torch.save(serving.state_dict(), file)
+    file.seek(0)
+    other = Warmup(nn.Identity().eval(), samples=1500)
+    other.load_state_dict(torch.load(file, weights_only=True))
+    assert other.seen == 700
+    other(rows[700:1600])
+    assert other.calibration == tepid.from_logits(rows[:1500].numpy())
+    again = Warmup(nn.Identity().eval(), samples=1500)
+    again.load_state_dict(other.state_dict())
+    assert again.calibration == other.calibration
+    assert torch.equal(again.temperature, other.temperature)
+
+
+def test_a_warm_up_is_copied_and_pickled_midway(rows):
+    serving = Warmup(nn.Identity().eval(), samples=1000)
+    serving(rows[:500])
+    for other in (copy.deepcopy(serving), pickle.loads(pickle.dumps(serving))):
+        other(rows[500:1000])
+        assert other.calibration == tepid.from_logits(rows[:1000].numpy())
+    assert serving.seen == 500
+
+
+def test_threads_warm_it_up_together(rows):
+    serving = Warmup(nn.Identity().eval(), samples=2000)
+    started = threading.Barrier(4)
+
+    def serve(parts):
+        started.wait()
+        for part in parts:
+            serving(part)
+
+    parts = rows.split(20)
+    threads = [threading.Thread(target=serve, args=(parts[i::4],)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert serving.calibration.samples == 2000
+    assert serving.seen == 2000
+
+
+def test_rows_that_are_not_finite_are_left_out_and_said(rows, caplog):
+    hurt = rows.clone()
+    hurt[10, 3], hurt[20, 0], hurt[30] = float("nan"), float("inf"), float("-inf")
+    serving = Warmup(nn.Identity().eval(), samples=1000)
+    serving(hurt)
+    good = np.delete(rows.numpy(), [10, 20, 30], axis=0)[:1000]
+    assert serving.calibration == tepid.from_logits(good)
+    assert "3 rows were left out" in caplog.text
+
+
+def test_where_the_rows_give_no_temperature_the_first_one_stays(caplog):
+    serving = Warmup(nn.Identity().eval(), samples=100, temperature=1.5)
+    serving(torch.zeros(200, 5))
+    assert serving.calibration.status == "not-identified"
+    assert float(serving.temperature) == 1.5
+    assert "not-identified" in caplog.text
+    assert float(serving.calibrated().temperature) == 1.5
+
+
+def test_a_warm_up_takes_what_is_known(rows):
+    serving = Warmup(nn.Identity().eval(), samples=1500, accuracy=0.7)
+    serving(rows)
+    assert serving.calibration == tepid.from_accuracy(rows[:1500].numpy(), 0.7)
+    careful = Warmup(nn.Identity().eval(), samples=1500, guarded=True)
+    careful(rows)
+    assert careful.calibration.method == "guarded"
+    assert float(careful.temperature) == pytest.approx(careful.calibration.value)
+
+
+def test_a_warm_up_refuses_what_it_cannot_do():
+    with pytest.raises(tepid.InputError, match="samples must be at least 1, got 0"):
+        Warmup(nn.Identity(), samples=0)
+    with pytest.raises(tepid.InputError, match="temperature must be a number above zero, got 0"):
+        Warmup(nn.Identity(), temperature=0)
+    with pytest.raises(tepid.InputError, match="accuracy and guarded"):
+        Warmup(nn.Identity(), accuracy=0.9, guarded=True)
+
+
+def test_a_warm_up_in_half_precision_keeps_the_digits_of_its_temperature(rows):
+    serving = Warmup(nn.Identity().eval(), samples=1000)
+    serving(rows)
+    before = serving.temperature.clone()
+    serving.half()
+    assert torch.equal(serving.temperature, before)
+    assert serving(rows.half()).dtype == torch.float16
+
+
+# Tensors that NumPy cannot read.
+
+
+class Elsewhere(torch.Tensor):
+    """A tensor as if on a GPU: NumPy cannot read it, and what is brought back is written down."""
+
+    brought: list[int] = []  # noqa: RUF012  # a ledger for all of them
+
+    def __array__(self, *args, **kwargs):
+        raise TypeError("can't convert cuda:0 device type tensor to numpy")
+
+    def numpy(self):
+        raise TypeError("can't convert cuda:0 device type tensor to numpy")
+
+    def tolist(self):
+        raise TypeError("a hidden transfer")
+
+    def cpu(self):
+        Elsewhere.brought.append(self.numel())
+        return self.as_subclass(torch.Tensor)
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """Sends a tensor there, and gives the sizes of what came back."""
+    known = tepid.arrays.is_foreign
+    monkeypatch.setattr(
+        tepid.arrays, "is_foreign", lambda data: isinstance(data, Elsewhere) or known(data)
+    )
+    Elsewhere.brought.clear()
+    return lambda tensor: tensor.as_subclass(Elsewhere)
+
+
+@pytest.mark.parametrize(
+    ("options", "largest"),
+    [({}, 12), ({"accuracy": 0.7}, 12), ({"guarded": True}, 12), ({"labels": True}, 500)],
+)
+def test_what_is_elsewhere_is_summed_there_and_only_sums_come_back(
+    network, rows, elsewhere, options, largest
+):
+    labels = torch.from_numpy(network[1])
+    batches = list(zip(rows.split(500), labels.split(500), strict=True))
+    here = calibrate(nn.Identity(), batches, **options).calibration
+    there = calibrate(
+        nn.Identity(), batches, forward=lambda m, b: elsewhere(b[0]), **options
+    ).calibration
+    assert there.value == pytest.approx(here.value, rel=2e-6)
+    assert there.implied_accuracy == pytest.approx(here.implied_accuracy, rel=1e-6)
+    # Per class at most, or, of labelled rows, the logit of each row's label.
+    assert 0 < max(Elsewhere.brought) <= largest
+
+
+def test_a_whole_tensor_elsewhere_needs_no_loader(network, rows, elsewhere):
+    there = tepid.from_logits(elsewhere(rows), debias=True)
+    assert there.value == pytest.approx(tepid.from_logits(network[0], debias=True).value, rel=2e-6)
+    images = elsewhere(rows.reshape(40, 10, 10, 12).permute(0, 3, 1, 2))
+    found = tepid.from_logits(images, class_axis=1).value
+    assert found == pytest.approx(tepid.from_logits(network[0]).value, rel=2e-6)
+    binary = rows[:, 0]
+    found = tepid.from_logits(elsewhere(binary)).value
+    assert found == pytest.approx(tepid.from_logits(binary.numpy()).value, rel=2e-6)
+    assert max(Elsewhere.brought) <= 12
+
+
+def test_a_bad_row_elsewhere_is_named(rows, elsewhere):
+    hurt = rows.clone()
+    hurt[1234, 5] = float("nan")
+    with pytest.raises(tepid.InputError, match="got nan for class 5 at row 1234"):
+        calibrate(nn.Identity(), hurt.split(100), forward=lambda m, b: elsewhere(b))
+    masked = rows.clone()
+    masked[7, 2] = float("-inf")
+    labels = torch.full((4000,), 2)
+    with pytest.raises(tepid.InputError, match=r"class 2, whose logit is -inf, at row 7"):
+        calibrate(
+            nn.Identity(), [(masked, labels)], labels=True, forward=lambda m, b: elsewhere(b[0])
+        )
+
+
+def test_spilling_and_old_sets_bring_back_one_batch_at_a_time(network, rows, elsewhere):
+    parts = rows.split(500)
+    old = [(rows[:1000], torch.from_numpy(network[1][:1000]))]
+    plain = calibrate(nn.Identity(), parts, source=old).calibration.value
+
+    def forward(_, batch):
+        return elsewhere(batch[0] if isinstance(batch, list) else batch)
+
+    found = calibrate(nn.Identity(), parts, source=old, forward=forward).calibration.value
+    assert found == pytest.approx(plain, rel=1e-9)
+    calibrate(nn.Identity(), parts, spill=True, forward=forward)
+    assert max(Elsewhere.brought) <= 1000 * 12
+
+
+def test_nothing_of_the_reference_hides_a_copy_to_memory():
+    # The device `meta` has no values, so that whatever reads one fails there.
+    from tepid.kernels import reference  # noqa: PLC0415  # this test alone
+
+    z = torch.empty((50, 7), device="meta")
+    for step in (reference._softmax, lambda xp, d: reference._pairs(xp, d, d, [], [])):
+        step(torch, z)
+    with pytest.raises((NotImplementedError, RuntimeError), match="meta"):
+        reference.tail_sums(z, np.ones(50))  # the first thing read is whether a row is bad
+
+
+def test_probabilities_of_tensors_without_values_have_the_right_shape_and_device():
+    t = _temperature()
+    z = torch.empty((5, 12, 3, 4), device="meta", dtype=torch.float16)
+    p = t(z, class_axis=1)
+    assert (p.shape, p.device.type, p.dtype) == (z.shape, "meta", torch.float32)
+    binary = _temperature(classes=2)
+    assert binary(torch.empty(5, device="meta")).shape == (5, 2)
+    assert binary(torch.empty((5, 1), device="meta")).shape == (5, 2)
+    with pytest.raises(tepid.InputError, match="must have the 12 classes"):
+        t(torch.empty((5, 3), device="meta"))
+
+
+# Several processes.
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory, network):
+    """What two processes found, by case."""
+    folder = tmp_path_factory.mktemp("ranks")
+    np.save(folder / "logits.npy", network[0])
+    cases = ["uneven", "empty", "accuracy", "spilled", "wrapped", "nan"]
+    script = Path(__file__).with_name("ranks.py")
+    subprocess.run([sys.executable, str(script), str(folder), *cases], check=True, timeout=300)
+    one, two = (json.loads((folder / f"{rank}.json").read_text()) for rank in (0, 1))
+    return {case: (one[case], two[case]) for case in cases}
+
+
+@pytest.mark.parametrize("case", ["uneven", "empty", "accuracy", "spilled", "wrapped"])
+def test_processes_with_a_part_each_find_what_one_finds_on_the_whole(ranks, network, case):
+    z = network[0]
+    expected = tepid.from_accuracy(z, 0.7) if case == "accuracy" else tepid.from_logits(z)
+    one, two = ranks[case]
+    assert one == two
+    assert one["samples"] == 4000
+    assert one["value"] == pytest.approx(expected.value, rel=1e-9)
+
+
+def test_a_failure_in_one_process_ends_both(ranks):
+    assert "got nan for class 2 at row 200" in ranks["nan"][1]["error"]
+    assert "got on rank 1: RowError: logits must be finite" in ranks["nan"][0]["error"]
+
+
+def test_the_engine_is_for_arrays_too(network, tmp_path):
+    dist = torch.distributed
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/one", rank=0, world_size=1)
+    try:
+        found = tepid.from_logits(network[0], engine=AllReduced()).value
+        nothing = np.empty((0, 12), np.float32)
+        with pytest.raises(tepid.InputError, match="at least one row, got none on any rank"):
+            tepid.from_logits(nothing, engine=AllReduced())
+    finally:
+        dist.destroy_process_group()
+    assert found == pytest.approx(tepid.from_logits(network[0]).value, rel=1e-12)
+
+
+# The recipes and the guide.
+
+
+@pytest.mark.parametrize("name", ["torch_calibrate", "torch_warmup"])
+def test_the_examples_run(name, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "examples" / f"{name}.py")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "T = " in done.stdout
