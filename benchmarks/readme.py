@@ -7,7 +7,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "trust-the-temperature.md")
+PAGES = (
+    ROOT / "README.md",
+    ROOT / "docs" / "trust-the-temperature.md",
+    ROOT / "docs" / "pytorch.md",
+)
 RESULTS = Path(__file__).parent / "results"
 PEERS = ("scikit-learn", "probmetrics", "torch L-BFGS")
 ALL = ("alone", "all sets")
@@ -150,7 +154,7 @@ def contents() -> dict[str, str]:
     """What belongs between the marks of each name."""
     parts = _read("evidence")["parts"]
     makers: tuple[Callable[[dict[str, Any]], str], ...] = OF_EVIDENCE
-    others = {"speed": speed(_read("speed")), "rules": rules(_read("rules"))}
+    others = {make.__name__: make(_read(make.__name__)) for make in OF_THEIR_OWN}
     return {make.__name__: make(parts) for make in makers} | others
 
 
@@ -172,6 +176,31 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     lines = [list(head), *([str(cell) for cell in row] for row in rows)]
     lines.insert(1, ["---"] * len(lines[0]))
     return "\n".join("|" + "|".join(c if c == "---" else f" {c} " for c in x) + "|" for x in lines)
+
+
+def resnet20(result: dict[str, Any]) -> str:
+    """What each kind of evidence buys a real network."""
+    lines = ["| evidence | T | ECE, % | NLL |", "|---|---|---|---|"]
+    for row in result["rows"]:
+        t, ece, nll = row["temperature"], row["ece"], row["nll"]
+        lines.append(f"| {row['evidence']} | {t:.3f} | {ece:.2f} | {nll:.3f} |")
+    return "\n".join(lines)
+
+
+def warmup(result: dict[str, Any]) -> str:
+    """What the rule of a warm-up costs."""
+    median, sets = result["median"], len(result["sets"])
+    sentence = (
+        f"On {sets} real sets of logits, {result['samples']} rows drawn {result['draws']} times "
+        f"from each, T from kept logits was {100 * median['kept']:.1f} % from that of all rows "
+        f"(root mean square, median set), and T from two summaries "
+        f"{100 * median['halved']:.1f} %."
+    )
+    return textwrap.fill(sentence, 100)
+
+
+# Each from the results file of its own name.
+OF_THEIR_OWN = (speed, rules, resnet20, warmup)
 
 
 def between(text: str, name: str, content: str) -> str:

@@ -3,6 +3,7 @@
 import collections
 import copy
 import dataclasses
+import importlib.util
 import io
 import json
 import logging
@@ -19,6 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tepid
 
@@ -32,7 +35,7 @@ from tepid.torch import AllReduced, Calibrated, Warmup, calibrate  # noqa: E402
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def one_thread():
     """So that two runs of one model differ by nothing."""
     before = torch.get_num_threads()
@@ -70,6 +73,14 @@ def test_a_loader_gives_the_temperature_of_its_logits(rows, alone, batch_size):
     assert calibrated.calibration.samples == 4000
 
 
+@given(cuts=st.lists(st.integers(0, 1500), max_size=6).map(sorted))
+def test_no_cut_into_batches_changes_the_temperature_empty_ones_included(network, cuts):
+    rows = torch.from_numpy(network[0][:1500])
+    batches = torch.tensor_split(rows, cuts)
+    found = calibrate(nn.Identity(), batches).calibration
+    assert found.value == pytest.approx(tepid.from_logits(rows.numpy()).value, rel=1e-9)
+
+
 def test_shuffling_changes_nothing(rows, alone):
     loader = _loader(rows, batch_size=100, shuffle=True)
     assert calibrate(nn.Identity(), loader).calibration.value == pytest.approx(alone, rel=1e-9)
@@ -100,6 +111,17 @@ def test_labels_follow_their_rows_when_the_loader_shuffles(network, rows):
     expected = tepid.from_labels(*network).value
     found = calibrate(nn.Identity(), loader, labels=True).calibration
     assert found.value == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["labels", "label"])
+def test_labels_may_be_a_keyword_of_the_batch(network, rows, name):
+    y = torch.from_numpy(network[1])
+    parts = zip(rows.split(500), y.split(500), strict=True)
+    batches = [{"input": part, name: labels} for part, labels in parts]
+    found = calibrate(nn.Identity(), batches, labels=True).calibration.value
+    assert found == pytest.approx(tepid.from_labels(*network).value, rel=1e-9)
+    with pytest.raises(tepid.InputError, match="labels among the keywords, got neither"):
+        calibrate(nn.Identity(), [{"input": rows}], labels=True)
 
 
 def test_labels_are_not_looked_at_unless_they_are_asked_for(rows, alone):
@@ -175,6 +197,27 @@ def test_forward_says_how_to_run_what_is_run_otherwise(rows, alone):
     batches = [{"pair": (part[:, :5], part[:, 5:])} for part in rows.split(300)]
     found = calibrate(Model(), batches, forward=lambda model, batch: model(*batch["pair"]))
     assert found.calibration.value == pytest.approx(alone, rel=1e-9)
+
+
+def test_a_batch_keeps_its_kind_on_its_way_to_the_device(rows):
+    class Own(NamedTuple):
+        image: object
+        words: object
+
+    class Movable:
+        def to(self, device):
+            return f"on {device}"
+
+    seen = []
+
+    def forward(model, batch):
+        seen.append(batch)
+        return model(batch["pair"].image)
+
+    calibrate(nn.Identity(), [{"pair": Own(rows, "cat"), "more": [Movable()]}], forward=forward)
+    assert type(seen[0]["pair"]) is Own
+    assert seen[0]["pair"].words == "cat"
+    assert seen[0]["more"] == ["on cpu"]
 
 
 # What calibrate leaves as it was.
@@ -639,6 +682,7 @@ def test_the_temperature_keeps_its_digits_in_every_precision(rows, dtype):
 
 def test_a_model_without_memory_can_be_wrapped_and_filled_later(rows):
     calibrated = Calibrated(nn.Linear(12, 12), _temperature(3.0))
+    assert Warmup(nn.Linear(12, 12)).to("meta").to_empty(device="cpu").temperature.numel() == 1
     empty = copy.deepcopy(calibrated).to("meta")
     assert empty.temperature.is_meta
     filled = empty.to_empty(device="cpu")
@@ -748,6 +792,24 @@ def test_a_saved_warm_up_goes_on_where_it_was(rows):
     again.load_state_dict(other.state_dict())
     assert again.calibration == other.calibration
     assert torch.equal(again.temperature, other.temperature)
+
+
+def test_a_longer_warm_up_loaded_into_a_shorter_one_ends_with_the_next_row(rows):
+    serving = Warmup(nn.Identity().eval(), samples=1500)
+    serving(rows[:1400])
+    other = Warmup(nn.Identity().eval(), samples=1000)
+    other.load_state_dict(serving.state_dict())
+    assert other.calibration is None
+    other(rows[1400:1401])
+    assert other.calibration.samples == 1000
+
+
+def test_a_compiled_model_is_warmed_up(rows):
+    serving = Warmup(torch.compile(nn.Linear(12, 12).eval(), backend="eager"), samples=1000)
+    with torch.no_grad():
+        serving(rows)
+    torch.compiler.reset()
+    assert serving.calibration.samples == 1000
 
 
 def test_a_warm_up_is_copied_and_pickled_midway(rows):
@@ -909,7 +971,7 @@ def test_spilling_and_old_sets_bring_back_one_batch_at_a_time(network, rows, els
     plain = calibrate(nn.Identity(), parts, source=old).calibration.value
 
     def forward(_, batch):
-        return elsewhere(batch[0] if isinstance(batch, list) else batch)
+        return elsewhere(batch[0] if isinstance(batch, tuple) else batch)
 
     found = calibrate(nn.Identity(), parts, source=old, forward=forward).calibration.value
     assert found == pytest.approx(plain, rel=1e-9)
@@ -955,6 +1017,7 @@ def ranks(tmp_path_factory, network):
     return {case: (one[case], two[case]) for case in cases}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["uneven", "empty", "accuracy", "spilled", "wrapped"])
 def test_processes_with_a_part_each_find_what_one_finds_on_the_whole(ranks, network, case):
     z = network[0]
@@ -965,6 +1028,7 @@ def test_processes_with_a_part_each_find_what_one_finds_on_the_whole(ranks, netw
     assert one["value"] == pytest.approx(expected.value, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_failure_in_one_process_ends_both(ranks):
     assert "got nan for class 2 at row 200" in ranks["nan"][1]["error"]
     assert "got on rank 1: RowError: logits must be finite" in ranks["nan"][0]["error"]
@@ -984,6 +1048,31 @@ def test_the_engine_is_for_arrays_too(network, tmp_path):
 
 
 # The recipes and the guide.
+
+
+@pytest.mark.parametrize("name", ["resnet20", "warmup"])
+def test_the_figures_of_the_guide_come_from_their_committed_files(name):
+    result = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())
+    assert result["command"].startswith(f"python benchmarks/{name}.py")
+    spec = importlib.util.spec_from_file_location("readme", ROOT / "benchmarks" / "readme.py")
+    readme = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(readme)
+    guide = (ROOT / "docs" / "pytorch.md").read_text(encoding="utf-8")
+    assert getattr(readme, name)(result) in guide
+
+
+def test_a_real_network_is_calibrated_as_far_as_is_known():
+    result = json.loads((ROOT / "benchmarks" / "results" / "resnet20.json").read_text())
+    rows = {row["evidence"]: row for row in result["rows"]}
+    assert result["accuracy"] == pytest.approx(0.9173, abs=1e-4)
+    assert result["uts"]["all"] == pytest.approx(1.745, abs=1e-3)
+    assert rows["none, UTS"]["temperature"] == pytest.approx(1.745, abs=0.1)
+    assert rows["none, UTS in a warm-up"]["temperature"] == pytest.approx(
+        rows["none, UTS"]["temperature"], rel=1e-5
+    )
+    assert rows["none, UTS"]["ece"] < 3.5
+    assert rows["uncalibrated"]["ece"] > 5
+    assert rows["its published accuracy, .9173"]["ece"] < 1.2
 
 
 @pytest.mark.parametrize("name", ["torch_calibrate", "torch_warmup"])

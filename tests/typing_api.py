@@ -32,3 +32,7 @@ calibrator: tepid.sklearn.TemperatureCalibrator = tepid.sklearn.TemperatureCalib
 calibrated = tepid.sklearn.CalibratedClassifier(object(), use_labels=True)
 table: tuple[tepid.plots.Bin, ...] = tepid.plots.bins(tepid.Reliability.zero())
 picture = tepid.plots.loss(curve, {"mine": temperature})
+module: tepid.torch.Calibrated = tepid.torch.calibrate(object(), [logits], accuracy=0.9)
+calibration: tepid.Temperature = module.calibration
+service = tepid.torch.Warmup(object(), samples=2000, temperature=1.2)
+summed: tepid.Temperature = tepid.from_logits(logits, engine=tepid.torch.AllReduced())

@@ -13,28 +13,30 @@ _LABELS = ("labels", "label")
 
 
 def moved(batch: Any, device: Any) -> Any:
-    """A batch with every tensor in it on a device."""
-    if isinstance(batch, torch.Tensor):
+    """A batch with everything in it that can be moved on a device."""
+    if hasattr(batch, "to"):
         return batch.to(device)
     if isinstance(batch, Mapping):
         return {name: moved(part, device) for name, part in batch.items()}
     if isinstance(batch, (tuple, list)):
-        return [moved(part, device) for part in batch]
+        parts = [moved(part, device) for part in batch]
+        return batch._make(parts) if hasattr(batch, "_make") else type(batch)(parts)
     return batch
 
 
-def answered(model: Any, batch: Any) -> Any:
+def answered(model: Any, batch: Any, device: Any) -> Any:
     """The model's output: the first of a sequence is its input, a mapping its keywords.
 
-    Labels among the keywords are left out; nothing that is called label-free may see them.
+    Labels are left where they are; nothing that is called label-free may see them.
     """
     if isinstance(batch, (tuple, list)):
         if not batch:
             raise InputError("loader must yield batches that hold an input, got an empty one")
-        return answered(model, batch[0])
+        return answered(model, batch[0], device)
     if isinstance(batch, Mapping):
-        return model(**{name: part for name, part in batch.items() if name not in _LABELS})
-    return model(batch)
+        keywords = {name: part for name, part in batch.items() if name not in _LABELS}
+        return model(**moved(keywords, device))
+    return model(moved(batch, device))
 
 
 def labels_of(batch: Any, labels: Labels) -> Any:

@@ -16,7 +16,7 @@ from tepid.torch.batches import Labels
 from tepid.torch.calibrated import Calibrated
 from tepid.torch.distributed import AllReduced
 from tepid.torch.evidence import Evidence
-from tepid.torch.reading import Reader, device_of, loader_source, spilled
+from tepid.torch.reading import Reader, loader_source, spilled
 
 
 def calibrate(
@@ -117,6 +117,6 @@ def _kept(
 
 def _engine(engine: Threads | None, group: Any, reader: Reader) -> Threads:
     # One thread feeds a GPU as well as many.
-    device = device_of(reader.model) if reader.device is None else reader.device
-    plain = engine or Threads(None if str(device) == "cpu" or reader.on_host else 1)
+    elsewhere = reader.where.type != "cpu" and not reader.on_host
+    plain = engine or Threads(1 if elsewhere else None)
     return plain if group is None else AllReduced(plain.count, plain.progress, group)

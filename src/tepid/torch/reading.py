@@ -35,12 +35,18 @@ class Reader:
     output: str = "logits"
     on_host: bool = False
 
+    @property
+    def where(self) -> Any:
+        """The device that batches go to."""
+        return device_of(self.model) if self.device is None else torch.device(self.device)
+
     def logits(self, batch: Any) -> Any:
         """The logits of a batch, classes last, in memory of their own or on the model's device."""
-        device = device_of(self.model) if self.device is None else torch.device(self.device)
-        batch = batches.moved(batch, device)
-        with _autocast(self.amp, device):
-            answer = (self.forward or batches.answered)(self.model, batch)
+        with _autocast(self.amp, self.where):
+            if self.forward is None:
+                answer = batches.answered(self.model, batch, self.where)
+            else:
+                answer = self.forward(self.model, batches.moved(batch, self.where))
         found = outputs.logits_in(answer, self.output).detach()
         # Apple's devices know no float64, which the sums are in; one batch is small.
         found = found.cpu() if self.on_host or found.device.type == "mps" else found
