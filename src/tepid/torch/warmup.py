@@ -109,8 +109,8 @@ class Warmup(nn.Module):
             if self.calibration is not None:
                 return
             self._unusable += int((~usable).sum())
-            # A copy: the rest of the batch must not be held by a view.
-            self._kept.append(z[usable][: self.samples - self._seen].clone())
+            # Chosen rows are a copy, which the model does not write into again.
+            self._kept.append(z[usable][: self.samples - self._seen])
             self._seen += len(self._kept[-1])
             if self._seen == self.samples:
                 self._settle()
