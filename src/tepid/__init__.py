@@ -84,7 +84,7 @@ _MODULES = (
     "sources",
 )
 # Reached by name and not by `import *`, which must work without the extra that each of them needs.
-_EXTRAS = ("onnx", "plots", "sklearn")
+_EXTRAS = ("onnx", "plots", "sklearn", "torch")
 
 __all__ = [
     "Advice",
