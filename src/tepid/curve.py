@@ -90,7 +90,7 @@ class Curve:
         if bad >= 0:
             raise arrays.unusable(logits, bad)
         _refuse_masked(z, y, u)
-        return _in_logits(empty, *filled)
+        return in_logits(empty, *filled)
 
     @classmethod
     def zero(
@@ -165,21 +165,28 @@ def _refuse_masked(z: Any, labels: Int64, u: Float64) -> None:
 
 def _sums(curve: Curve, z: Any, u: Float64, y: Int64, add: Callable[..., Any]) -> tuple[Any, ...]:
     """Run a kernel over a block: what it returned, and the arrays it filled."""
-    kinds, nodes = curve.slope.shape
+    theta, *nodes = kernel_arguments(curve)
+    filled = tuple(np.zeros(shape) for shape in kernel_shapes(curve))
+    return add(z, u, theta, y, *nodes, *filled), filled
+
+
+def kernel_arguments(curve: Curve) -> tuple[Any, ...]:
+    """What a kernel is told of a curve: thresholds, unit, scales and lengths of its chains."""
     unit = curve.lattice.unit
     theta = np.maximum(curve.thresholds * (1 - TOLERANCE), _POSITIVE).astype(np.float32)
-    scales = (curve.starts / unit).astype(np.float32)
-    filled = (
-        np.zeros(6), np.zeros((kinds, 4)), np.zeros((nodes, kinds, 5)), np.zeros((nodes, 4)),
-        np.zeros((nodes, 3, curve.bins)),
-    )  # fmt: skip
-    bad = add(z, u, theta, y, np.float32(unit), scales, curve.lengths, *filled)
-    return bad, filled
+    return theta, np.float32(unit), (curve.starts / unit).astype(np.float32), curve.lengths
 
 
-def _in_logits(
+def kernel_shapes(curve: Curve) -> tuple[tuple[int, ...], ...]:
+    """The shapes of the arrays that a kernel adds to."""
+    kinds, nodes = curve.slope.shape
+    return (6,), (kinds, 4), (nodes, kinds, 5), (nodes, 4), (nodes, 3, curve.bins)
+
+
+def in_logits(
     empty: Curve, totals: Array, per: Array, along: Array, doubt: Array, histogram: Array
 ) -> Curve:
+    """The curve of what a kernel has added."""
     # The kernels measure distances in x = unit * d and confidence as doubt, 1 - max p, which keeps
     # the digits of a confident network.
     unit = empty.lattice.unit
