@@ -1,6 +1,5 @@
 """The monitor: fed with the logits that are served, it says whether they still look as before."""
 
-import dataclasses
 import datetime
 import os
 import threading
@@ -114,7 +113,7 @@ class Monitor:
     def _counted(self, rows: int) -> int:
         with self._merging:
             before = self._state.seen
-            self._state = dataclasses.replace(self._state, seen=before + rows)
+            self._state = self._state._replace(seen=before + rows)
         return before
 
     def _moved(self, move: Callable[[State], State]) -> list[dict[str, Any]]:

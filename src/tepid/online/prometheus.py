@@ -1,12 +1,14 @@
 """What Prometheus reads of a monitor; needs the extra `online`."""
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from tepid.errors import InputError
 from tepid.online.monitor import Monitor
+
+Monitors: TypeAlias = Monitor | Mapping[str, Monitor]
 
 _GAUGES = {
     "temperature": ("tepid_temperature", "Temperature that is served; divides the logits."),
@@ -38,27 +40,26 @@ _COUNTERS = {
 }
 
 
-def registered(monitor: Monitor, registry: Any = None, *, model: str = "") -> Any:
-    """A registry of prometheus_client that reads the monitor whenever it is scraped.
+def registered(monitors: Monitors, registry: Any = None) -> Any:
+    """A registry of prometheus_client that reads the monitors whenever it is scraped.
 
-    A new one unless one is given. `model` is a label on every metric, for processes that serve
-    several; a metric whose value is not known yet, before the first chunk has closed, is left out.
+    Several come as a mapping, whose names become the label `model`. It is a new registry unless one
+    is given. A value that is not known yet, before the first chunk has closed, is left out.
     """
     client = _client()
     registry = client.CollectorRegistry() if registry is None else registry
-    registry.register(_Collector(monitor, {"model": model} if model else {}))
+    registry.register(_Collector(monitors))
     return registry
 
 
-def exposition(monitor: Monitor, *, model: str = "") -> bytes:
+def exposition(monitors: Monitors) -> bytes:
     """The text that Prometheus scrapes, for the metrics endpoint of any framework."""
-    return bytes(_client().generate_latest(registered(monitor, model=model)))
+    return bytes(_client().generate_latest(registered(monitors)))
 
 
-def serve(monitor: Monitor, port: int, address: str = "127.0.0.1", *, model: str = "") -> Any:
+def serve(monitors: Monitors, port: int, address: str = "127.0.0.1") -> Any:
     """Serve the text at `http://address:port/metrics` from a thread; returns (server, thread)."""
-    registry = registered(monitor, model=model)
-    return _client().start_http_server(port, address, registry)
+    return _client().start_http_server(port, address, registered(monitors))
 
 
 def _client() -> Any:
@@ -70,21 +71,31 @@ def _client() -> Any:
         raise InputError(f"prometheus-client must {must}, got no such package") from None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Collector:
-    monitor: Monitor
-    labels: dict[str, str]
+    monitors: Monitors
 
     def collect(self) -> Iterator[Any]:
         core = _client().core
-        reading = self.monitor.reading()
+        readings = self._readings()
         for key, (name, says) in _GAUGES.items():
-            if reading[key] is not None:
-                yield self._filled(core.GaugeMetricFamily, name, says, reading[key])
+            metric = core.GaugeMetricFamily(name, says, labels=self._labels())
+            yield _filled(metric, readings, key)
         for key, (name, says) in _COUNTERS.items():
-            yield self._filled(core.CounterMetricFamily, name, says, reading[key])
+            metric = core.CounterMetricFamily(name, says, labels=self._labels())
+            yield _filled(metric, readings, key)
 
-    def _filled(self, family: Any, name: str, says: str, value: float) -> Any:
-        metric = family(name, says, labels=list(self.labels))
-        metric.add_metric(list(self.labels.values()), float(value))
-        return metric
+    def _labels(self) -> list[str]:
+        return [] if isinstance(self.monitors, Monitor) else ["model"]
+
+    def _readings(self) -> list[tuple[list[str], dict[str, Any]]]:
+        if isinstance(self.monitors, Monitor):
+            return [([], self.monitors.reading())]
+        return [([model], monitor.reading()) for model, monitor in self.monitors.items()]
+
+
+def _filled(metric: Any, readings: list[tuple[list[str], dict[str, Any]]], key: str) -> Any:
+    for labels, reading in readings:
+        if reading[key] is not None:
+            metric.add_metric(labels, float(reading[key]))
+    return metric

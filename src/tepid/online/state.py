@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tepid.online.estimate import estimate_of
 from tepid.online.reference import Reference
@@ -43,8 +43,7 @@ class Chunk:
         return dataclasses.replace(self, start=start, end=end, estimate=math.nan, **added)
 
 
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     """The open chunk, the recent window, what was counted, and the history.
 
     `start` and `end` are the times of the first and last batch of the open chunk, NaN while it is
@@ -71,8 +70,7 @@ def opened(reference: Reference) -> State:
 def joined(state: State, sums: Sums, moment: float) -> State:
     """The state with more rows in the open chunk."""
     fresh = math.isnan(state.start)
-    return dataclasses.replace(
-        state,
+    return state._replace(
         open=state.open + sums,
         start=moment if fresh else min(state.start, moment),
         end=moment if fresh else max(state.end, moment),
@@ -96,8 +94,7 @@ def closed(state: State, reference: Reference, rules: Rules) -> State:
         estimate=math.nan if found is None else found,
     )
     alert = judged(chunk, reference, rules)["alert"]
-    return dataclasses.replace(
-        state,
+    return state._replace(
         open=reference.layout.zero(),
         recent=recent,
         start=math.nan,
