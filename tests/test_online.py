@@ -322,8 +322,8 @@ def test_an_estimate_needs_rows():
 
 def test_which_rows_are_kept_does_not_depend_on_the_batches():
     rules = Rules(sample=0.3, seed=4)
-    whole = kept(0, 1000, rules)
-    parts = [start + kept(start, 100, rules) for start in range(0, 1000, 100)]
+    whole = kept(0, 40_000, rules)
+    parts = [start + kept(start, 1600, rules) for start in range(0, 40_000, 1600)]
     np.testing.assert_array_equal(whole, np.concatenate(parts))
     assert not np.array_equal(whole, kept(0, 1000, Rules(sample=0.3, seed=5)))
 

@@ -79,6 +79,8 @@ class Layout:
     def of(self, logits: Any) -> "Sums":
         """The sums of a block of logits (n, k), which `arrays.as_array` has passed."""
         n = int(logits.shape[0])
+        if not n:
+            return self.zero()
         vector, u = np.zeros(self.size), np.ones(n)
         *curves, tails = self.views(vector)
         theta, *nodes = self._arguments
