@@ -102,7 +102,7 @@ def test_a_client_that_sends_nonsense_is_told_so(service, rows):
 def test_drift_shows_in_every_output(service):
     url, folder = service
     fetch(f"{url}/traffic?rows=500", {})
-    fetch(f"{url}/traffic?rows=500&fade=0.3", {})
+    fetch(f"{url}/traffic?rows=500&fade=0.5", {})
     reading = numbers(url)["reading"]
     assert reading["alert"] is True
     text = fetch(f"{url}/metrics")
