@@ -2,6 +2,7 @@
 
 import datetime
 import importlib
+import inspect
 import json
 import os
 import signal
@@ -54,6 +55,11 @@ def same(one, two):
         assert x.keys() == y.keys()
         for name in x:
             assert x[name] == pytest.approx(y[name], nan_ok=True), name
+
+
+def test_a_monitor_cannot_take_labels():
+    for method in (Monitor, Monitor.from_reference, Monitor.update):
+        assert not [name for name in inspect.signature(method).parameters if "label" in name]
 
 
 # What a row of the table says
@@ -404,6 +410,17 @@ def test_binary_logits_and_masked_classes_are_watched():
     masked = made(400)
     masked[::2, 3] = -np.inf
     assert not Monitor.from_reference(masked, T, chunk=100).update(masked[:100])[0]["alert"]
+
+
+def test_a_tensor_that_numpy_cannot_read_is_summed_where_it_lives(monkeypatch):
+    torch = pytest.importorskip("torch")
+    here, there = watching(), watching()
+    z = made(100, seed=1)
+    (a,) = here.update(z)
+    monkeypatch.setattr(tepid.arrays, "is_foreign", lambda data: isinstance(data, torch.Tensor))
+    (b,) = there.update(torch.from_numpy(z))
+    assert a["implied_accuracy"] == pytest.approx(b["implied_accuracy"], rel=1e-6)
+    assert a["mean_confidence"] == pytest.approx(b["mean_confidence"], rel=1e-6)
 
 
 def test_one_row_is_a_batch():

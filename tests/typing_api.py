@@ -29,6 +29,10 @@ engine = tepid.Threads(2, lambda stage, done, total: None)
 calibrator: tepid.sklearn.TemperatureCalibrator = tepid.sklearn.TemperatureCalibrator(
     accuracy=0.9
 ).fit(logits)
+monitor: tepid.online.Monitor = tepid.online.Monitor.from_reference(
+    logits, temperature, chunk=5, rules=tepid.online.Rules(half_life=3.0)
+)
+alerts: list[bool] = [row["alert"] for row in monitor.update(logits)]
 calibrated = tepid.sklearn.CalibratedClassifier(object(), use_labels=True)
 table: tuple[tepid.plots.Bin, ...] = tepid.plots.bins(tepid.Reliability.zero())
 picture = tepid.plots.loss(curve, {"mine": temperature})

@@ -61,7 +61,8 @@ class Outputs:
 
     `autosave` is a file that holds the state after every `every` batches, whole at any moment: a
     process that is killed loses at most the batches since. `log` is a file that gets one line of
-    JSON for each chunk; one process writes to it.
+    JSON for each chunk; one process writes to it. A file that cannot be written is an error of the
+    `update` that tried, whose rows are counted all the same.
     """
 
     autosave: str | os.PathLike[str] | None = None

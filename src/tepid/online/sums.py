@@ -85,7 +85,7 @@ class Layout:
         *curves, tails = self.views(vector)
         theta, *nodes = self._arguments
         if arrays.is_foreign(logits):
-            bad = reference.curve_sums(logits, u, theta, _NO_LABELS, *nodes, *curves)
+            reference.curve_sums(logits, u, theta, _NO_LABELS, *nodes, *curves)
             tails += reference.tail_sums(logits, u)
             return Sums(self, vector, float(n))
         z = arrays.block(logits)
