@@ -242,8 +242,9 @@ def test_memory_does_not_grow():
     monitor = watching(chunk=10, remember=5)
     monitor.update(made(200))
     size = monitor._state.open.vector.size + monitor._state.recent.vector.size
-    monitor.update(made(1000))
+    assert len(monitor.update(made(1000))) == 100  # all are told, though few are remembered
     assert [row["chunk"] for row in monitor.history] == [115, 116, 117, 118, 119]
+    assert [row["chunk"] for row in (monitor + monitor).history] == [235, 236, 237, 238, 239]
     assert monitor._state.open.vector.size + monitor._state.recent.vector.size == size
     assert monitor.reading()["chunks_total"] == 120
 

@@ -8,7 +8,7 @@ import numpy as np
 from tepid.errors import InputError
 from tepid.online.reference import Reference
 from tepid.online.rules import Rules
-from tepid.online.state import Chunk, State, closed, judged
+from tepid.online.state import Chunk, State, closed, judged, trimmed
 from tepid.online.sums import Sums
 
 if TYPE_CHECKING:
@@ -53,10 +53,10 @@ def merged(a: State, b: State, reference: Reference, rules: Rules) -> State:
         kept=a.kept + b.kept,
         closed=count,
         alerts=alerts,
-        history=tuple(numbered[-rules.remember :]),
+        history=tuple(numbered),
     )
     full = reference.chunk is not None and state.open.weight >= reference.chunk
-    return closed(state, reference, rules) if full else state
+    return trimmed(closed(state, reference, rules) if full else state, rules)
 
 
 def _level(a: State, b: State, reference: Reference, rules: Rules) -> tuple[State, State]:

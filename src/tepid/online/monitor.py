@@ -17,7 +17,7 @@ from tepid.online.feeding import batch_of, fed, seconds
 from tepid.online.reference import Chunks, Reference, checked, summarised
 from tepid.online.rules import Outputs, Rules
 from tepid.online.sampling import kept
-from tepid.online.state import ROW, State, closed, judged, opened
+from tepid.online.state import ROW, State, closed, judged, opened, trimmed
 from tepid.online.sums import Sums
 from tepid.temperature import Temperature
 
@@ -118,12 +118,12 @@ class Monitor:
 
     def _moved(self, move: Callable[[State], State]) -> list[dict[str, Any]]:
         with self._merging:
-            before = self._state.closed
-            self._state = move(self._state)
-            self._batches += 1
-            new = self._state.closed - before
-            chunks = self._state.history[-new:] if new else ()
+            state = move(self._state)
+            new = state.closed - self._state.closed
+            chunks = state.history[-new:] if new else ()
             rows = [judged(chunk, self.reference, self.rules) for chunk in chunks]
+            self._state = trimmed(state, self.rules) if new else state
+            self._batches += 1
             if self.outputs.log is not None:
                 for row in rows:
                     log.append(self.outputs.log, row)

@@ -101,8 +101,13 @@ def closed(state: State, reference: Reference, rules: Rules) -> State:
         end=math.nan,
         closed=state.closed + 1,
         alerts=state.alerts + alert,
-        history=(*state.history, chunk)[-rules.remember :],
+        history=(*state.history, chunk),
     )
+
+
+def trimmed(state: State, rules: Rules) -> State:
+    """The state with no more chunks in its history than are to be remembered."""
+    return state._replace(history=state.history[-rules.remember :])
 
 
 def judged(chunk: Chunk, reference: Reference, rules: Rules) -> dict[str, Any]:
