@@ -11,6 +11,7 @@ import sys
 import threading
 import urllib.request
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from tepid.online.sampling import kept
 from tests.strategies import cuts
 
 T = 1.5
+ROOT = Path(__file__).parents[1]
 
 
 def made(n, k=5, seed=0, scale=3.0):
@@ -690,6 +692,17 @@ def test_monitors_of_different_references_or_rules_do_not_add():
     watching(seed=1) + watching(seed=2)
     with pytest.raises(tepid.InputError, match="must be one or more, got none"):
         Monitor.merged([])
+
+
+def test_the_page_says_what_watching_was_measured_to_cost():
+    result = json.loads((ROOT / "benchmarks" / "results" / "overhead.json").read_text())
+    size = result["results"][0]
+    assert (size["rows"], size["classes"]) == (64, 1000)
+    for over in size["over"].values():
+        assert 1 < over["Monitor.update"]["min"] < 2  # "between one and two times"
+        assert over["… sample=0.1"]["min"] < over["Monitor.update"]["min"]
+    page = (ROOT / "docs" / "online.md").read_text(encoding="utf-8")
+    assert "between one and two times" in page
 
 
 # Prometheus

@@ -22,9 +22,9 @@ def kept(start: int, count: int, rules: Rules) -> Int64:
     """
     end = start + count
     blocks = range(start // _BLOCK, max(end - 1, start) // _BLOCK + 1)
-    numbers = np.concatenate([_kept(block, rules.sample, rules.seed) for block in blocks])
-    low, high = np.searchsorted(numbers, (start, end))
-    return numbers[low:high] - start
+    parts = [_kept(block, rules.sample, rules.seed) for block in blocks]
+    numbers = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return numbers[numbers.searchsorted(start) : numbers.searchsorted(end)] - start
 
 
 @lru_cache(maxsize=16)
