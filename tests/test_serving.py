@@ -152,12 +152,14 @@ def page(service):
 
 def test_a_person_sees_the_numbers_and_the_alert(page, service):
     url, _ = service
+    total = numbers(url)["reading"]["rows_total"] + 1000
     page.get_by_role("button", name="ordinary").click()
     page.get_by_role("button", name="ordinary").click()
     page.locator("#verdict", has_text="looks like the reference").wait_for()
     page.get_by_role("button", name="faded").click()
     page.get_by_role("button", name="faded").click()
     page.locator("#verdict.alarm", has_text="does not look like the reference").wait_for()
+    page.locator("#rows", has_text=f"{total:,}").wait_for()
     reading = numbers(url)["reading"]
     assert page.locator("#implied").inner_text() == f"{100 * reading['implied_accuracy']:.1f} %"
     assert page.locator("#rows").inner_text() == f"{reading['rows_total']:,}"
