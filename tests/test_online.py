@@ -219,6 +219,8 @@ def test_a_period_closes_when_a_later_batch_comes():
     (row,) = monitor.update(z[:0], time=800.0)  # time passes
     assert (row["rows"], row["start"]) == (10, 660.0)
     assert monitor.update(z[:0], time=900.0) == []
+    monitor.update(z[:20], time=970.0)
+    assert monitor.finish()[0]["start"] == 970.0
 
 
 def test_a_reference_in_periods_gives_the_spread_of_its_periods():
@@ -647,6 +649,13 @@ def test_merged_replicas_keep_their_chunks_in_the_order_of_time():
     assert both.reading()["chunks_total"] == 3
     assert both.reading()["rows_total"] == 310
     assert one.reading()["rows_total"] == 150
+
+
+def test_open_chunks_that_together_are_one_are_closed():
+    one, two = watching(), watching()
+    one.update(made(60))
+    two.update(made(40))
+    assert [row["rows"] for row in (one + two).history] == [100]
 
 
 def minutes():
