@@ -59,7 +59,8 @@ def _oracle(z: Any, y: Any, split: int) -> dict[str, float]:
 def _free(z: Any, y: Any, split: int) -> dict[str, float]:
     inside, rest = _split(len(z), split)
     fitted = scaling.matrix(z[inside], y[inside], regularisation=0)
-    return tepid.protocol.measures(tepid.Reliability.of(fitted(z[rest]), y[rest]))
+    p = fitted(z[rest].astype(np.float64))
+    return tepid.protocol.measures(tepid.Reliability.of(p, y[rest]))
 
 
 def _averaged(runs: list[dict[str, float]]) -> dict[str, dict[str, float]]:
@@ -87,7 +88,7 @@ def _of_method(name: str, measured: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "sets": len(there),
         "ece": float(np.mean([m[name]["ece"] for m in there])),
-        "excess": float(np.mean(finite)) if finite else None,
+        "excess": float(np.mean(finite)) if len(finite) == len(excess) else None,
         "infinite": len(excess) - len(finite),
         "worse_than_temperature": sum(w is None or w > 0 for w in worse),
         "accuracy": float(np.mean([_gap(m, name, "uncalibrated", "accuracy") for m in there])),
@@ -108,7 +109,7 @@ def main() -> None:
     packages = ("tepid", "numpy", "numba", "scipy", "scikit-learn")
     command = "OMP_NUM_THREADS=1 python benchmarks/methods.py FOLDER"
     about = record.circumstances(command, SEED, 2, packages)
-    stamp = {"versions": about["versions"], "data": sets.digest(args.folder), "protocol": 1}
+    stamp = {"versions": about["versions"], "data": sets.digest(args.folder), "protocol": 2}
     done = journal.finished(args.state, stamp)
     with journal.writing(args.state, stamp) as write:
         for name in track(sets.names(args.folder), "comparing"):
@@ -124,7 +125,7 @@ def main() -> None:
 
 def table(figures: dict[str, Any]) -> str:
     """One row for each method, the least excess NLL first."""
-    methods = sorted(figures["methods"].items(), key=lambda m: m[1]["excess"] or 0.0)
+    methods = sorted(figures["methods"].items(), key=_order)
     header = (
         "method", "sets", "ECE, %", "NLL above the oracle", "worse than temperature",
         "accuracy, points",
@@ -143,9 +144,12 @@ def table(figures: dict[str, Any]) -> str:
     return record.table(header, rows)
 
 
+def _order(named: tuple[str, dict[str, Any]]) -> tuple[int, float]:
+    return named[1]["infinite"], named[1]["excess"] or 0.0
+
+
 def _excess(m: dict[str, Any]) -> str:
-    some = "" if m["excess"] is None else f"{m['excess']:.4f}"
-    return f"{some} (infinite on {m['infinite']})" if m["infinite"] else some
+    return f"infinite on {m['infinite']}" if m["excess"] is None else f"{m['excess']:.4f}"
 
 
 if __name__ == "__main__":

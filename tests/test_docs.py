@@ -74,7 +74,7 @@ def test_every_table_comes_from_its_committed_file():
     script = _script("readme")
     contents = script.contents()
     text = "".join(page.read_text(encoding="utf-8") for page in script.PAGES)
-    marks = re.findall(r"<!-- (\w+): benchmarks/\w+.py, benchmarks/readme.py -->", text)
+    marks = re.findall(r"<!-- (\w+): benchmarks/[^>]*-->", text)
     assert sorted(marks) == sorted(contents)
     for name, content in contents.items():
         assert f"-->\n{content}\n<!-- end -->" in text, name

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         engines,
         errors,
         metrics,
+        online,
         optimum,
         protocol,
         report,

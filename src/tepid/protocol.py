@@ -173,7 +173,8 @@ def _run(fit: Fit, data: _Set, inside: Int64, outside: Int64, engine: Threads) -
     if calibrator is None:
         temperature = 1.0
     if math.isnan(temperature):
-        scored = Reliability.of(calibrator(z), y)
+        # In float32 the probability of an unlikely label would round to zero, and its NLL to inf.
+        scored = Reliability.of(calibrator(z.astype(np.float64)), y)
     else:
         scored = Reliability.of_logits(z, y, temperature=temperature)
     return (

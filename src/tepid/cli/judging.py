@@ -82,9 +82,12 @@ def judged(
 
 def calibrated(calibrator: Any, block: "tepid.sources.Block") -> Any:
     """The probabilities of a block's rows, by their group if they have one."""
-    if block.groups is None:
+    if block.groups is not None:
+        return calibrator(block.logits, groups=block.groups)
+    if isinstance(calibrator, tepid.Temperature):
         return calibrator(block.logits)
-    return calibrator(block.logits, groups=block.groups)
+    # In float32 the probability of an unlikely label would round to zero, and its NLL to inf.
+    return calibrator(block.logits.astype("float64"))
 
 
 def _judge(key: str, y: Any, given: dict[str, Any], result: Judged) -> None:
