@@ -49,5 +49,5 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.setup: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(INSTALL) -e '.[torch,dev,bench]'
+	$(INSTALL) -e '.[torch,scaling,sklearn,plots,onnx,online,dev,bench]'
 	touch $@ $(VENV)/.demo

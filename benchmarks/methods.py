@@ -85,14 +85,21 @@ def _of_method(name: str, measured: list[dict[str, Any]]) -> dict[str, Any]:
     excess = [_gap(m, name, "oracle", "nll") for m in there]
     finite = [e for e in excess if e is not None]
     worse = [_gap(m, name, "temperature", "nll") for m in there]
+    # A label that was ruled out makes the whole mean infinite, and the median where it is common.
     return {
         "sets": len(there),
         "ece": float(np.mean([m[name]["ece"] for m in there])),
         "excess": float(np.mean(finite)) if len(finite) == len(excess) else None,
+        "median": _median(excess),
         "infinite": len(excess) - len(finite),
         "worse_than_temperature": sum(w is None or w > 0 for w in worse),
         "accuracy": float(np.mean([_gap(m, name, "uncalibrated", "accuracy") for m in there])),
     }
+
+
+def _median(values: list[float | None]) -> float | None:
+    middle = float(np.median([np.inf if v is None else v for v in values]))
+    return middle if np.isfinite(middle) else None
 
 
 def _gap(methods: dict[str, Any], name: str, other: str, key: str) -> float | None:
@@ -127,7 +134,7 @@ def table(figures: dict[str, Any]) -> str:
     """One row for each method, the least excess NLL first."""
     methods = sorted(figures["methods"].items(), key=_order)
     header = (
-        "method", "sets", "ECE, %", "NLL above the oracle", "worse than temperature",
+        "method", "sets", "ECE, %", "NLL above the oracle", "median", "worse than temperature",
         "accuracy, points",
     )  # fmt: skip
     rows = [
@@ -136,6 +143,7 @@ def table(figures: dict[str, Any]) -> str:
             m["sets"],
             f"{100 * m['ece']:.2f}",
             _excess(m),
+            "infinite" if m["median"] is None else f"{m['median']:.4f}",
             f"{m['worse_than_temperature']} of {m['sets']}",
             f"{100 * m['accuracy']:+.2f}",
         )

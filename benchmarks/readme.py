@@ -11,6 +11,7 @@ PAGES = (
     ROOT / "README.md",
     ROOT / "docs" / "trust-the-temperature.md",
     ROOT / "docs" / "pytorch.md",
+    ROOT / "docs" / "methods.md",
 )
 RESULTS = Path(__file__).parent / "results"
 PEERS = ("scikit-learn", "probmetrics", "torch L-BFGS")
@@ -187,6 +188,40 @@ def resnet20(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+METHODS = {
+    "oracle": "the best temperature, which is not to be had",
+    "temperature": "temperature",
+    "ensemble": "ensemble",
+    "vector": "vector",
+    "matrix": "matrix",
+    "matrix, no ODIR": "matrix without regularisation",
+    "dirichlet": "Dirichlet",
+    "histogram": "histogram binning",
+    "isotonic": "isotonic regression",
+    "bbq": "BBQ",
+    "beta": "beta",
+    "accuracy": "accuracy matching (no labels)",
+    "uts": "UTS (no labels)",
+    "uncalibrated": "none",
+}
+
+
+def methods(result: dict[str, Any]) -> str:
+    """Every method with labels on real sets."""
+    rows = []
+    for name, title in METHODS.items():
+        m = result["methods"][name]
+        excess = f"infinite on {m['infinite']}" if m["excess"] is None else f"{m['excess']:.4f}"
+        median = "infinite" if m["median"] is None else f"{m['median']:.4f}"
+        worse = f"{m['worse_than_temperature']} of {m['sets']}"
+        rows.append(
+            (title, _percent(m["ece"]), excess, median, worse, f"{100 * m['accuracy']:+.2f}")
+        )
+    nll = ("NLL above the oracle", "median")
+    head = ("method", "ECE, %", *nll, "worse than temperature", "accuracy, points")
+    return _table(head, rows)
+
+
 def warmup(result: dict[str, Any]) -> str:
     """What the rule of a warm-up costs."""
     median, sets = result["median"], len(result["sets"])
@@ -200,7 +235,7 @@ def warmup(result: dict[str, Any]) -> str:
 
 
 # Each from the results file of its own name.
-OF_THEIR_OWN = (speed, rules, resnet20, warmup)
+OF_THEIR_OWN = (speed, rules, resnet20, warmup, methods)
 
 
 def between(text: str, name: str, content: str) -> str:

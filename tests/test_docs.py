@@ -216,3 +216,20 @@ def test_what_the_page_says_of_rules_is_what_was_measured():
         assert less_error(rules[name])
         for on in ("real", "made"):
             assert 2 <= rules[name][on]["harmed"] / guard[on]["harmed"] <= 3.2
+
+
+def test_what_the_page_on_methods_says_is_what_was_measured():
+    result = _result("methods")
+    methods = result["methods"]
+    assert methods["temperature"]["excess"] < 0.001
+    assert methods["ensemble"]["excess"] <= methods["temperature"]["excess"]
+    many = {s["set"]: s["methods"] for s in result["sets"] if s["classes"] == 100}
+    assert len(many) == 4
+    for found in many.values():
+        free, held = found["matrix, no ODIR"]["accuracy"], found["matrix"]["accuracy"]
+        assert free < held - 0.04  # a disaster without regularisation, and mended with it
+    assert (
+        "matrix"
+        not in {s["set"]: s["methods"] for s in result["sets"]}["efficientnet_lite0_imagenet"]
+    )
+    assert methods["temperature"]["accuracy"] == methods["ensemble"]["accuracy"] == 0

@@ -83,7 +83,8 @@ def _mapped(
     try:
         for block in blocks:
             waiting.append((block, _begun(of, block, waiting, threads - 1)))
-            while waiting and waiting[0][1].done():
+            # A thread that is starved must not let the blocks behind its own pile up.
+            while waiting and (waiting[0][1].done() or len(waiting) > 8 * threads):
                 done, future = waiting.popleft()
                 yield done, future.result()
         _take_over(of, waiting)

@@ -71,7 +71,8 @@ def judged(temperature: Temperature) -> tuple[Verdict, str]:
         return "do not use", "logits alone say nothing here; keep T = 1 or find more evidence"
     if temperature.status != "ok":
         return "do not use", f"no temperature was found, its status is {temperature.status}"
-    verdict, reason = _WORTH[temperature.method]
+    unknown: tuple[Verdict, str] = ("check", "it is not known how it was found")
+    verdict, reason = _WORTH.get(temperature.method, unknown)
     if temperature.method.startswith("uts") and temperature.warnings:
         return "do not use", "UTS was measured to fail on such logits; see the notes"
     return verdict, reason

@@ -25,6 +25,14 @@ class Fit:
         return self.temperature.status == "ok" and bool(self.error)
 
 
+@dataclass(frozen=True)
+class _Spread:
+    """The variance of log T between groups, and how many groups told it."""
+
+    variance: float
+    groups: int
+
+
 def together(fits: dict[Key, Fit], source: Source, engine: Threads) -> Temperature:
     r"""The temperature of all rows with those of the groups, each shrunk towards it.
 
@@ -39,8 +47,9 @@ def together(fits: dict[Key, Fit], source: Source, engine: Threads) -> Temperatu
         return pooled.temperature
     if not source.repeatable:
         raise InputError("logits must be readable more than once to have groups, got an iterator")
-    between = _between([fit for fit in own.values() if fit.known])
-    shrunk = {key: _shrunk(fit, pooled, between) for key, fit in own.items()}
+    known = [fit for fit in own.values() if fit.known]
+    spread = _Spread(_between(known), len(known))
+    shrunk = {key: _shrunk(fit, pooled, spread) for key, fit in own.items()}
 
     def judging(key: Key) -> Asking[float]:
         return mean_confidence(shrunk[key].value)
@@ -66,7 +75,7 @@ def _between(fits: list[Fit]) -> float:
     return max(0.0, (excess - (len(fits) - 1)) / spare)
 
 
-def _shrunk(fit: Fit, pooled: Fit, between: float) -> Temperature:
+def _shrunk(fit: Fit, pooled: Fit, spread: _Spread) -> Temperature:
     own, all_rows = fit.temperature, pooled.temperature
     if own.status == "abstained" or not pooled.known:
         return own
@@ -76,13 +85,16 @@ def _shrunk(fit: Fit, pooled: Fit, between: float) -> Temperature:
             all_rows, samples=own.samples, warnings=(said,), sensitivity=None
         )
     error, error_pooled = fit.error or 0.0, pooled.error or 0.0
-    kept = between / (between + error**2)
-    log_t = kept * math.log(own.value) + (1 - kept) * math.log(all_rows.value)
+    kept = spread.variance / (spread.variance + error**2)
+    apart = math.log(own.value / all_rows.value)
+    log_t = math.log(all_rows.value) + kept * apart
     said = (
         f"These rows alone gave T = {own.value:.4g}; {100 * kept:.0f} % of its distance from the "
         f"{all_rows.value:.4g} of all rows was kept."
     )
-    wide = 1.96 * math.sqrt(kept * error**2 + ((1 - kept) * error_pooled) ** 2)
+    # The last term is for the variance between groups, which is itself an estimate (Morris 1983).
+    unsure = 2 / max(spread.groups - 1, 1) * ((1 - kept) * apart) ** 2
+    wide = 1.96 * math.sqrt(kept * error**2 + ((1 - kept) * error_pooled) ** 2 + unsure)
     interval = (math.exp(log_t - wide), math.exp(log_t + wide))
     return dataclasses.replace(
         own,
