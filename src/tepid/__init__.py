@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         guarded,
         judged,
         labels_to_halve,
+        would_help,
     )
     from tepid.reliability import Reliability
     from tepid.tails import Tails
@@ -70,6 +71,7 @@ _HOMES = {
     "labels_to_halve": "methods",
     "load": "temperature",
     "logits_of": "arrays",
+    "would_help": "methods",
 }
 _MODULES = (
     "arrays",
@@ -123,6 +125,7 @@ __all__ = [
     "scaling",
     "shapes",
     "sources",
+    "would_help",
 ]
 
 

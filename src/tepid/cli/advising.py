@@ -14,6 +14,7 @@ def advise(
     also: options.Also = None,
     source: options.OlderSet = None,
     few: options.Few = None,
+    labels: Annotated[str | None, typer.Option(help="Labels of every row, if there are.")] = None,
     threads: options.ThreadCount = None,
     as_json: options.Json = False,
 ) -> None:
@@ -28,6 +29,7 @@ def advise(
             others=tuple(also or ()),
             source=_labelled(source),
             few=_labelled(few),
+            labels=labels,
             engine=engine,
         )
     if as_json:
@@ -37,13 +39,16 @@ def advise(
             "verdict": advice.verdict,
             "because": advice.because,
             "would_help": advice.would_help,
+            "samples": advice.samples,
+            "classes": advice.classes,
             "confidence": advice.confidence,
+            "margin": advice.margin,
             "spread": advice.spread,
         }
         output.print_json(plain | {"answers": answers})
         return
     screen = output.console()
-    screen.print(f"mean confidence at T = 1: {100 * advice.confidence:.2f} %")
+    screen.print(advice.seen, soft_wrap=True)
     screen.print(str(advice), markup=False, soft_wrap=True)
 
 

@@ -149,7 +149,8 @@ def show(result: "tepid.Temperature", path: str | None) -> None:
         "rows × classes": f"{result.samples} × {result.classes}",
     }
     if result.interval:
-        name = "interval of T" if result.method == "accuracy" else "95 % interval of T"
+        matched = result.method == "accuracy"  # for a range, of the temperatures of its ends
+        name = "interval of the matching T" if matched else "95 % interval of T"
         rows[name] = "{:.4f} to {:.4f}".format(*result.interval)
     if result.sensitivity:
         rows["T with ½ σ, 2 σ"] = "{:.4f}, {:.4f}".format(*result.sensitivity)
@@ -158,7 +159,8 @@ def show(result: "tepid.Temperature", path: str | None) -> None:
     if result.groups:
         screen.print(_by_group(result))
     verdict, reason = tepid.judged(result)
-    screen.print(f"{verdict} this temperature: {reason}", markup=False)
+    screen.print(f"would help most: {tepid.would_help(result)}", markup=False, soft_wrap=True)
+    screen.print(f"{verdict} this temperature: {reason}", markup=False, soft_wrap=True)
     output.doubts(result)
     if path:
         screen.print(f"wrote {path}", markup=False)

@@ -1,7 +1,7 @@
 """From evidence to a temperature."""
 
 from tepid.methods.accuracy import counted, from_accuracy
-from tepid.methods.advice import Advice, advise, judged
+from tepid.methods.advice import Advice, advise, judged, would_help
 from tepid.methods.few import from_few_labels, labels_to_halve
 from tepid.methods.guard import guarded
 from tepid.methods.labels import from_labels
@@ -24,4 +24,5 @@ __all__ = [
     "guarded",
     "judged",
     "labels_to_halve",
+    "would_help",
 ]

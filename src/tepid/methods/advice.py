@@ -3,16 +3,17 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tepid.curve import Curve
 from tepid.engines import Threads
+from tepid.lattice import Lattice
 from tepid.methods.accuracy import from_accuracy
 from tepid.methods.few import from_few_labels
 from tepid.methods.guard import guarded
+from tepid.methods.labels import from_labels
 from tepid.methods.logits import from_logits
 from tepid.methods.models import from_models
-from tepid.methods.passes import answered
-from tepid.methods.search import mean_confidence
 from tepid.methods.shift import from_source
-from tepid.sources import open_source
+from tepid.sources import Block, open_source
 from tepid.temperature import Temperature
 
 Verdict = Literal["use", "check", "do not use"]
@@ -32,18 +33,24 @@ _WORTH: dict[str, tuple[Verdict, str]] = {
     "uts-debiased": ("check", "logits alone do not settle it; compare the implied accuracy"),
 }
 # The rungs from the firmest down.
-_ORDER = ("few-labels", "accuracy", "source-any", "models", "guarded")
+_ORDER = ("temperature", "few-labels", "accuracy", "source-any", "models", "guarded")
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What each method answers, which to use, and what would help most."""
+    """What each method answers, which to use, and what would help most.
+
+    `confidence` is the mean at T = 1, `margin` how far logits lie below their row's largest.
+    """
 
     use: str
     verdict: Verdict
     because: str
     would_help: str
+    samples: int
+    classes: int
     confidence: float
+    margin: float
     answers: dict[str, Temperature]
 
     @property
@@ -63,6 +70,14 @@ class Advice:
         others = ", ".join(f"{n} {a.value:.3f}" for n, a in self.answers.items() if n != self.use)
         second = f"others: {others}; they differ by a factor of {self.spread:.2f}"
         return f"{first}.\n{second}.\nwould help most: {self.would_help}."
+
+    @property
+    def seen(self) -> str:
+        """What the logits look like, in a line."""
+        return (
+            f"{self.samples} rows of {self.classes} classes, mean confidence "
+            f"{100 * self.confidence:.2f} %, logits {self.margin:.3g} below the largest on average"
+        )
 
 
 def judged(temperature: Temperature) -> tuple[Verdict, str]:
@@ -85,11 +100,12 @@ def advise(
     others: tuple[Any, ...] = (),
     source: tuple[Any, Any] | None = None,
     few: tuple[Any, Any] | None = None,
+    labels: Any = None,
     engine: Threads | None = None,
 ) -> Advice:
     """Which method to use with what is there, what each would answer, and what would help most.
 
-    `source` and `few` are pairs of logits and labels.
+    `source` and `few` are pairs of logits and labels; `labels` are those of all rows, if there are.
 
     >>> import numpy as np
     >>> logits = 4 * np.random.default_rng(0).normal(size=(5000, 10))
@@ -109,15 +125,34 @@ def advise(
         answers["accuracy"] = from_accuracy(rows, accuracy, engine=engine)
     if few is not None:
         answers["few-labels"] = from_few_labels(rows, *few, engine=engine)
+    if labels is not None:
+        answers["temperature"] = from_labels(rows, labels, engine=engine)
     use = next(name for name in _ORDER if name in answers)
     verdict, because = judged(answers[use])
-    confidence = answered(mean_confidence(1.0), rows, engine)
-    return Advice(use, verdict, because, _wanted(answers, use), confidence, answers)
+    plain = engine.total(_plain, rows, "looking")
+    return Advice(
+        use,
+        verdict,
+        because,
+        would_help(answers[use], accuracy_known="accuracy" in answers),
+        round(plain.rows),
+        plain.classes,
+        float(plain.confidence[0] / plain.weight),
+        float(-plain.spread / plain.weight),
+        answers,
+    )
 
 
-def _wanted(answers: dict[str, Temperature], use: str) -> str:
-    if "accuracy" not in answers and "few-labels" not in answers:
-        return "the model's accuracy on such rows, one number, or twenty-five labels"
-    if use == "few-labels":
+def _plain(block: Block) -> Curve:
+    return Curve.of(block.logits, lattice=Lattice.point(1.0), sample_weight=block.weight, bins=0)
+
+
+def would_help(temperature: Temperature, *, accuracy_known: bool = False) -> str:
+    """The piece of evidence that would help most beyond what a temperature was found from."""
+    if temperature.method == "temperature":
+        return "more labelled rows, or a method with more parameters (tepid.scaling)"
+    if temperature.method == "few-labels":
         return "more labels; tepid.labels_to_halve says how many halve the interval"
-    return "labels for some rows, to see whether a single temperature fits at all"
+    if temperature.method == "accuracy" or accuracy_known:
+        return "labels for some rows, to see whether a single temperature fits at all"
+    return "the model's accuracy on such rows, one number, or twenty-five labels"

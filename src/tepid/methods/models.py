@@ -224,6 +224,7 @@ def _gated(counted: Agreement, peers: int) -> tuple[list[int], list[str]]:
     for i in range(peers):
         differ = 1 - counted.agreed[i] / counted.rows
         sure = counted.confidence[i + 1] / counted.rows
+        most = f"This model and model {i + 1} have a mean accuracy of at most {1 - differ / 2:.4f}."
         if sure < own - LESS_CONFIDENT or differ >= DISAGREEMENT:
             said.append(
                 f"Model {i + 1} was left out: its mean confidence is {sure:.3f} against {own:.3f} "
@@ -231,6 +232,5 @@ def _gated(counted: Agreement, peers: int) -> tuple[list[int], list[str]]:
             )
         else:
             kept.append(i)
-            most = f"{1 - differ / 2:.4f}"
-            said.append(f"This model and model {i + 1} have a mean accuracy of at most {most}.")
+        said.append(most)
     return kept, said
