@@ -135,6 +135,7 @@ def test_few_labels_give_the_least_of_loss_and_prior(fashion, n):
     assert t.value == pytest.approx(_posterior(z[:n], y[:n], centre, 0.4), rel=1e-5)
     assert t.interval[0] < t.value < t.interval[1]
     assert (t.samples, t.method, t.status) == (n, "few-labels", "ok")
+    assert t.implied_accuracy == pytest.approx(t(z).max(axis=1).mean(), rel=1e-6)
 
 
 def test_labels_that_are_all_right_do_not_send_t_to_zero(fashion):
@@ -459,8 +460,10 @@ def test_advice_uses_the_firmest_evidence_that_is_there(fashion):
     known = tepid.advise(z, source=old, accuracy=0.93)
     assert (known.use, known.verdict) == ("accuracy", "use")
     everything = tepid.advise(z, others=(other,), source=old, accuracy=0.93, few=few)
-    assert everything.use == "few-labels"
-    assert everything.temperature == tepid.from_few_labels(z, *few)
+    assert everything.use == "accuracy"
+    assert everything.temperature == tepid.from_accuracy(z, 0.93)
+    assert tepid.advise(z, few=few, source=old).temperature == tepid.from_few_labels(z, *few)
+    assert tepid.advise(z, few=few, accuracy=0.93, labels=y).use == "temperature"
     values = [t.value for t in everything.answers.values()]
     assert everything.spread == max(values) / min(values)
     assert everything.confidence == pytest.approx(_plain(z).max(axis=1).mean(), rel=1e-6)

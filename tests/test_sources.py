@@ -358,9 +358,9 @@ def test_blank_lines_and_spaces_say_nothing(text, rows, tmp_path):
     ("text", "said"),
     [
         ("1,2\n3,x\n", "hold numbers, got 'x' at row 1"),
-        ("a,b\n1,2\n3,\n", "hold numbers, got '' at row 1"),
-        ("a,b\n1,2\n\n3,4\n1,2 3\n", "hold numbers, got '2 3' at row 2"),
-        ("a,b,label\n1,2,0\n3,x,1\n", "hold numbers, got 'x' at row 1"),
+        ("a,b\n1,2\n3,\n", "hold numbers, got '' in column 'b' at row 1"),
+        ("a,b\n1,2\n\n3,4\n1,2 3\n", "hold numbers, got '2 3' in column 'b' at row 2"),
+        ("a,b,label\n1,2,0\n3,x,1\n", "hold numbers, got 'x' in column 'b' at row 1"),
         ("1,2\n3,1_0\n", "hold numbers, got '1_0' at row 1"),
         ("1,2\n3,4,5\n", "have 2 cells in every row, got 3 cells at row 1"),
         ("1,2\n3,4\n5\n", "have 2 cells in every row, got 1 cells at row 2"),
@@ -377,7 +377,9 @@ def test_a_bad_cell_is_named_with_its_row(text, said, tmp_path):
 
 def test_the_row_of_a_bad_cell_is_counted_from_the_start(tmp_path):
     path = _text(tmp_path / "z.csv", "a,b\n" + 5 * "1,2\n" + "3,x\n")
-    with pytest.raises(tepid.InputError, match=r"^z.csv must hold numbers, got 'x' at row 5$"):
+    with pytest.raises(
+        tepid.InputError, match=r"^z.csv must hold numbers, got 'x' in column 'b' at row 5$"
+    ):
         list(open_source(path).blocks(2))
 
 

@@ -1099,3 +1099,9 @@ def test_the_examples_run(name, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "T = " in done.stdout
+
+
+def test_a_tensor_is_no_loader():
+    said = r"loader must yield batches, got a tensor of shape \(8, 3\); \[tensor\] is a loader"
+    with pytest.raises(tepid.InputError, match=said):
+        tepid.torch.calibrate(torch.nn.Identity(), torch.randn(8, 3))

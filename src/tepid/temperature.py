@@ -149,6 +149,8 @@ class Temperature:
 
 def load(path: str | os.PathLike[str]) -> Temperature:
     """The temperature that `Temperature.save` wrote; every field is checked."""
+    if Path(path).suffix.lower() == ".npz":
+        raise InputError(f"{path} must be a temperature in .json, got .npz; see tepid.scaling.load")
     try:
         stored = json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError):

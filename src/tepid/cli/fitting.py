@@ -160,7 +160,8 @@ def show(result: "tepid.Temperature", path: str | None) -> None:
         screen.print(_by_group(result))
     verdict, reason = tepid.judged(result)
     screen.print(f"would help most: {tepid.would_help(result)}", markup=False, soft_wrap=True)
-    screen.print(f"{verdict} this temperature: {reason}", markup=False, soft_wrap=True)
+    what = "a temperature here" if result.status == "abstained" else "this temperature"
+    screen.print(f"{verdict} {what}: {reason}", markup=False, soft_wrap=True)
     output.doubts(result)
     if path:
         screen.print(f"wrote {path}", markup=False)

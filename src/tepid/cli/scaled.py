@@ -12,6 +12,10 @@ METHODS = (
 )  # fmt: skip
 
 
+# From so many classes on a matrix is out of proportion.
+_MANY = 500
+
+
 def fit(source: "tepid.sources.Source", method: str, out: Path | None, *, as_json: bool) -> None:
     """Fit a method by name, write it, and say what it does to the accuracy."""
     if method not in METHODS:
@@ -19,6 +23,11 @@ def fit(source: "tepid.sources.Source", method: str, out: Path | None, *, as_jso
         raise tepid.InputError(f"--method must be one of {known}, got {method}")
     if source.groups is not None:
         raise tepid.InputError(f"--groups must go with a temperature, got --method {method}")
+    if method in ("matrix", "dirichlet") and (source.classes or 0) >= _MANY:
+        weights = (source.classes or 0) ** 2
+        output.note(
+            f"There are {weights} weights to fit; this takes minutes, and a vector does not."
+        )
     logits = source.whole()
     function = getattr(importlib.import_module("tepid.scaling"), method)
     fitted = function(logits, source.labels, sample_weight=source.weight)
@@ -60,6 +69,9 @@ def _show(fitted: dict[str, Any], out: Path | None) -> None:
     screen.print(output.two_columns(rows, "calibration, judged on the rows it was fitted to"))
     for sentence in fitted["warnings"]:
         output.note(sentence)
+    output.note(
+        f"Rows that were fitted flatter; tepid compare --methods {fitted['method']} holds out."
+    )
     if out is not None:
         screen.print(f"wrote {out}", markup=False)
 

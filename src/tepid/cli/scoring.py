@@ -1,5 +1,6 @@
 """`tepid score`."""
 
+import math
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -69,43 +70,37 @@ def show(
     screen = output.console()
     screen.print(_table(measured, judged))
     if judged.draws:
+        of = "the change" if judged.changes else "each"
         screen.print(
-            f"[95 % intervals from {judged.draws} bootstrap draws of the rows]", markup=False
+            f"95 % intervals of {of}, from {judged.draws} bootstrap draws of the rows. Errors over"
+        )
+        screen.print(
+            "bins are biased upwards by chance, so a value may lie above its own interval."
         )
     screen.print()
     screen.print(diagram.side_by_side(scored))
 
 
 def _table(measured: dict[str, dict[str, float]], judged: "judging.Judged") -> Table:
-    table = Table(box=None, padding=(0, 2), title="score", title_justify="left")
-    table.add_column()
-    for name in measured:
-        table.add_column(name, justify="right")
-        if judged.draws:
-            table.add_column("", justify="left")
-    if judged.changes:
-        table.add_column("change", justify="right")
-        table.add_column("")
+    """One row for each measure; with a calibration the interval is that of the change."""
+    table = Table(box=None, padding=(0, 1), title="score", title_justify="left")
+    table.add_column(no_wrap=True)
+    for name in [*measured, *(["change"] if judged.changes else [])]:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
     for key, (title, form) in judging.TITLES.items():
-        cells = [_cells(m.get(key), judged.intervals.get(n, {}).get(key), form, judged)
-                 for n, m in measured.items()]  # fmt: skip
-        if not any(cell[0] for cell in cells):
+        values = [m[key] for m in measured.values() if key in m]
+        if len(values) < len(measured):
             continue
-        change = judged.changes.get(key)
-        last = [] if change is None else [form(change.value), _range(change, form)]
-        table.add_row(title, *(text for cell in cells for text in cell), *last)
+        shown: Any = judged.changes.get(key) or judged.intervals.get("before", {}).get(key)
+        change = [form(shown.value)] if judged.changes else []
+        table.add_row(title, *map(form, values), *change, _range(key, shown, form))
     return table
 
 
-def _cells(
-    value: float | None, interval: Any, form: Callable[[float], str], judged: "judging.Judged"
-) -> list[str]:
-    shown = [form(value) if value is not None else ""]
-    return [*shown, _range(interval, form)] if judged.draws else shown
-
-
-def _range(interval: Any, form: Callable[[float], str]) -> str:
-    if interval is None or interval.low != interval.low:  # NaN where there is none
+def _range(key: str, interval: Any, form: Callable[[float], str]) -> str:
+    # One row decides a maximum, and NaN stands where there is no interval.
+    if key == "mce" or interval is None or math.isnan(interval.low):
         return ""
     return f"[{form(interval.low)}, {form(interval.high)}]"
 

@@ -18,6 +18,7 @@ _COLUMNS = (
     ("accuracy", "accuracy %", 100, 2),
 )
 _LEAST = ("nll", "ece")
+_SLASH = chr(92)
 
 
 def show(result: dict[str, Any]) -> None:
@@ -78,6 +79,8 @@ def _standing(result: dict[str, Any], m: dict[str, Cell], key: str) -> str:
 
 def _cell(value: Cell, factor: float, digits: int) -> str:
     mean, sd = value["mean"], value["sd"]
+    if mean is not None and math.isinf(mean):
+        return "∞"
     spread = "" if sd is None else f" ± {factor * sd:.{digits}f}"
     return f"{factor * (mean or 0.0):.{digits}f}{spread}"
 
@@ -115,7 +118,8 @@ def _latex_cell(
 ) -> str:
     if key not in m:
         return ""
-    text = f"${_cell(m[key], factor, digits).replace('±', chr(92) + 'pm')}$"
+    plain = _cell(m[key], factor, digits)
+    text = f"${plain.replace('±', _SLASH + 'pm').replace('∞', _SLASH + 'infty')}$"
     standing = _standing(result, m, key) if key in _LEAST else ""
     wrap = {"best": r"{\boldmath%s}", "near": r"\underline{%s}", "": "%s"}[standing]
     return wrap % text

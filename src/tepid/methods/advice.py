@@ -33,7 +33,7 @@ _WORTH: dict[str, tuple[Verdict, str]] = {
     "uts-debiased": ("check", "logits alone do not settle it; compare the implied accuracy"),
 }
 # The rungs from the firmest down.
-_ORDER = ("temperature", "few-labels", "accuracy", "source-any", "models", "guarded")
+_ORDER = ("temperature", "accuracy", "few-labels", "source-any", "models", "guarded")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,8 @@ class Advice:
 
     def __str__(self) -> str:
         t = self.temperature
-        first = f"{self.verdict} T = {t.value:.3f} ({self.use}): {self.because}"
+        what = "a temperature" if t.status == "abstained" else f"T = {t.value:.3f}"
+        first = f"{self.verdict} {what} ({self.use}): {self.because}"
         others = ", ".join(f"{n} {a.value:.3f}" for n, a in self.answers.items() if n != self.use)
         second = f"others: {others}; they differ by a factor of {self.spread:.2f}"
         return f"{first}.\n{second}.\nwould help most: {self.would_help}."
@@ -89,7 +90,7 @@ def judged(temperature: Temperature) -> tuple[Verdict, str]:
     unknown: tuple[Verdict, str] = ("check", "it is not known how it was found")
     verdict, reason = _WORTH.get(temperature.method, unknown)
     if temperature.method.startswith("uts") and temperature.warnings:
-        return "do not use", "UTS was measured to fail on such logits; see the notes"
+        return "do not use", "on such logits UTS did harm as often as it helped; see the notes"
     return verdict, reason
 
 

@@ -12,10 +12,10 @@ from tepid.methods import verdict
 from tepid.methods.errors import around
 from tepid.methods.groups import Fit, together
 from tepid.methods.logits import check_repeatable, unsupervised
-from tepid.methods.passes import Asking, each_answered, keys_of
-from tepid.methods.search import Answer, Question, search
+from tepid.methods.passes import Asking, Key, each_answered, keys_of
+from tepid.methods.search import Answer, Question, mean_confidence, search
 from tepid.optimum import Prior, least_loss, least_with_prior, prior_step
-from tepid.sources import open_source
+from tepid.sources import Source, open_source
 from tepid.temperature import Temperature
 
 # How far log T lies from the label-free one on real sets, and from 0 where there is none.
@@ -37,7 +37,8 @@ def from_few_labels(
     Minimises the labels' negative log likelihood plus $(\log T - \log T_{UTS})^2 / 2\sigma^2$ with
     $\sigma = .4$, where $T_{UTS}$ is the label-free temperature of all unlabelled rows: plain
     temperature scaling on so few is dangerous, since rows that are all right send T to zero. The
-    interval is 95 % of the posterior. `samples` counts the labelled rows. With `groups` and
+    interval is 95 % of the posterior. `samples` counts the labelled rows; `implied_accuracy` is the
+    mean confidence on all rows. With `groups` and
     `labelled_groups`, one name per row of each, every group gets a temperature of its own; one
     without labels gets that of all.
 
@@ -63,8 +64,20 @@ def from_few_labels(
         raise InputError(f"labelled_groups must be among groups, got {sorted(map(str, strangers))}")
     again = few.repeatable
     fits = each_answered(lambda key: _fit(free[key][0], repeatable=again), few, engine)
+    fits = _told_of_all(fits, unlabelled, engine)
     without = {key: _unlabelled(fits[None], answer) for key, (answer, _) in free.items()}
     return together(without | fits, unlabelled, engine)
+
+
+def _told_of_all(fits: dict[Key, Fit], unlabelled: Source, engine: Threads) -> dict[Key, Fit]:
+    """The fits with the mean confidence on all rows, of which the labelled ones are but a few."""
+    found = each_answered(
+        lambda key: mean_confidence(fits[key].temperature.value), unlabelled, engine, tuple(fits)
+    )
+    return {
+        key: Fit(dataclasses.replace(fit.temperature, implied_accuracy=found[key]), fit.error)
+        for key, fit in fits.items()
+    }
 
 
 def _unlabelled(pooled: Fit, free: Answer) -> Fit:

@@ -25,8 +25,13 @@ class _Form:
     name: str
     delimiter: str
     header: bool
-    width: int
+    names: list[str]
     columns: list[int] | None
+
+    @property
+    def width(self) -> int:
+        """How many cells a row has."""
+        return len(self.names)
 
 
 def reader(
@@ -87,7 +92,7 @@ def _form(file: Path, fragment: str, member: str, without: str = "") -> _Form:
     columns = _columns(file, fragment, member, names if header else [])
     if without in names and columns is not None:
         columns = [i for i in columns if i != names.index(without)]
-    return _Form(file.name, delimiter, header, len(names), columns)
+    return _Form(file.name, delimiter, header, names, columns)
 
 
 def _columns(file: Path, fragment: str, member: str, names: list[str]) -> list[int] | None:
@@ -127,7 +132,9 @@ def _bad_cell(form: _Form, text: list[str], start: int, error: ValueError) -> In
         cells = _cells(line, form.delimiter)
         for i in form.columns if form.columns is not None else range(form.width):
             if not _is_number(cells[i]):
-                return RowError(form.name, "hold numbers", repr(cells[i].strip()), start + row)
+                column = f" in column {form.names[i]!r}" if form.header else ""
+                got = f"{cells[i].strip()!r}{column}"
+                return RowError(form.name, "hold numbers", got, start + row)
     return InputError(f"{form.name} must be a table of numbers, got {error}")
 
 

@@ -133,6 +133,11 @@ def loader_source(
 
     Nothing is kept but a batch and, where labels are asked for, one of them for each row.
     """
+    if isinstance(loader, torch.Tensor):
+        raise InputError(
+            f"loader must yield batches, got a tensor of shape {tuple(loader.shape)}; "
+            "[tensor] is a loader of one batch"
+        )
     column = _Column()
     before: list[_Print] = []
 
