@@ -442,11 +442,11 @@ def test_progress_is_told_and_ends_at_all_rows(fashion):
 
 def test_the_number_of_threads_comes_from_the_environment(monkeypatch):
     monkeypatch.setenv("TEPID_THREADS", "3")
-    assert tepid.Threads()._threads() == 3
-    assert tepid.Threads(2)._threads() == 2
+    assert tepid.Threads().threads == 3
+    assert tepid.Threads(2).threads == 2
     monkeypatch.setenv("TEPID_THREADS", "many")
     with pytest.raises(tepid.InputError, match=r"TEPID_THREADS must be .*, got 'many'"):
-        tepid.Threads()._threads()
+        tepid.Threads().threads  # noqa: B018  # the reading is the test
 
 
 # --- the authors' later weighting
