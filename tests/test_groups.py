@@ -396,3 +396,18 @@ def test_few_labels_find_their_groups_in_their_own_file(tables, tepid_here):
     code, _, err = tepid_here("fit", "l.npz", "--groups", "nosuch")
     assert code == 2
     assert "l.npz must have a member 'nosuch', got logits, labels, site" in err
+
+
+def test_one_group_has_one_name_however_it_is_stored():
+    column = tepid.arrays.group_column
+    forms = ([1.0, 2.0], np.array([1, 2]), np.array([1.0, 2.0], object), ["1", " 2 "])
+    assert all(column(form).tolist() == ["1", "2"] for form in forms)
+    assert column(np.array([1e20, 2e20])).tolist() == ["1" + 20 * "0", "2" + 20 * "0"]
+
+
+def test_groups_of_another_shape_than_the_rows_are_refused():
+    t = tepid.from_labels(Z, Y, groups=G)
+    grid = np.moveaxis(Z.reshape(10, 706, 6), -1, 1)
+    with pytest.raises(tepid.InputError, match=r"groups must have the shape \(10, 706\), got \(70"):
+        t(grid, groups=G.reshape(706, 10), class_axis=1)
+    np.testing.assert_array_equal(t(Z.tolist(), groups=G), t(Z, groups=G))

@@ -503,3 +503,22 @@ def test_the_posterior_covers_the_truth_where_temperature_scaling_is_right():
         t = tepid.from_few_labels(z, z[:60], y[:60])
         covered += t.interval[0] < scale * free < t.interval[1]
     assert 0.90 * 300 < covered <= 300
+
+
+def test_a_bad_row_of_the_older_set_is_called_its_own():
+    old, y, new, _ = _shifted(n=200)
+    with pytest.raises(tepid.InputError, match=r"^source_labels must be in 0\.\.5, got"):
+        tepid.from_source(new, old, y + 5)
+    old[7, 1] = np.nan
+    with pytest.raises(tepid.InputError, match=r"^source_logits must .* class 1 at row 7$"):
+        tepid.from_source(new, old, y)
+
+
+def test_ids_must_be_as_many_as_the_rows_and_votes_for_masked_classes_are_named():
+    one, two, *_ = _family()
+    with pytest.raises(tepid.InputError, match="ids must have one entry for each of 3000 rows"):
+        tepid.from_models(one, two, ids=[[1], [1]])
+    masked = one.copy()
+    masked[5, two[5].argmax()] = -np.inf
+    with pytest.raises(tepid.InputError, match="a peer's vote must name a class that is not mask"):
+        tepid.from_models(masked, two)

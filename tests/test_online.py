@@ -780,3 +780,37 @@ def test_without_the_extra_the_message_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(tepid.InputError, match=r"pip install 'tepid\[online\]'"):
         prometheus.exposition(watching())
+
+
+SOME = 3 * np.random.default_rng(0).normal(size=(600, 4))
+
+
+def test_a_log_that_is_none_is_refused_and_left_alone(tmp_path):
+    path = tmp_path / "doc.txt"
+    for content in ("one line, no newline", "a line\nand another"):
+        path.write_text(content)
+        with pytest.raises(tepid.InputError):
+            Monitor.from_reference(SOME, 1.5, chunk=100, outputs=Outputs(log=path))
+        assert path.read_text() == content
+    with pytest.raises(tepid.InputError, match="log must be in a folder that exists"):
+        Monitor.from_reference(SOME, 1.5, chunk=100, outputs=Outputs(log=tmp_path / "no" / "x.log"))
+
+
+@pytest.mark.parametrize("field", ["temperature", "seen", "open", "kind"])
+def test_a_saved_monitor_that_cannot_be_is_refused(field, tmp_path):
+    path = tmp_path / "m.npz"
+    Monitor.from_reference(SOME, 1.5, chunk=100).save(path)
+    with np.load(path) as archive:
+        members = dict(archive)
+    header = json.loads(str(members["header"]))
+    if field == "temperature":
+        header["reference"]["temperature"] = 0
+    elif field == "seen":
+        header["counts"]["seen"] = -5
+    elif field == "kind":
+        header["kind"] = "X"
+    else:
+        members["open"] = np.full_like(members["open"], np.nan)
+    np.savez(path, **(members | {"header": np.array(json.dumps(header))}))
+    with pytest.raises(tepid.InputError, match=r"m.npz must"):
+        Monitor.load(path)

@@ -136,3 +136,18 @@ def test_splits_side_by_side_equal_one_after_the_other(fashion):
         assert four[name]["nll"] == m["nll"]
         assert four[name]["temperature"] == m["temperature"]
     assert told[-1] == ("comparing", 5, 5)
+
+
+def test_bad_evidence_is_refused_at_once_and_named_by_its_own_row(fashion):
+    z, y = fashion[0][:600].copy(), fashion[1][:600]
+    broken = z.copy()
+    broken[550, 3] = np.nan
+    compare = tepid.protocol.compare
+    with pytest.raises(tepid.InputError, match=r"^logits must .* class 3 at row 550$"):
+        compare(broken, y, splits=1)
+    with pytest.raises(tepid.InputError, match=r"^other 1 must .* class 3 at row 550$"):
+        compare(z, y, others=[broken], methods="models", splits=1)
+    with pytest.raises(tepid.InputError, match=r"^source must .* class 3 at row 550$"):
+        compare(z, y, source=(broken, y), methods="source-none", splits=1)
+    with pytest.raises(tepid.InputError, match=r"^source labels must be in 0\.\.9, got"):
+        compare(z, y, source=(z, y + 9), methods="source-none", splits=1)

@@ -406,3 +406,29 @@ def test_without_scipy_and_scikit_learn_the_extra_is_named(method, monkeypatch, 
         FITS[method](z, y)
     fitted[method].save(tmp_path / "c.npz")
     np.testing.assert_array_equal(scaling.load(tmp_path / "c.npz")(z), fitted[method](z))
+
+
+def test_weights_however_heavy_do_not_fill_the_memory():
+    z, y = drifted(n=60)
+    heavy = scaling.bbq(z, y, sample_weight=np.full(60, 1e90))
+    assert np.isfinite(heavy(z)).all()
+
+
+def test_a_mixture_of_nothing_but_chance_does_not_keep_the_argmax():
+    fitted = scaling.ensemble([[0.0, 3, 0], [0, 3, 0]], [0, 2])
+    assert not fitted.keeps_argmax
+
+
+@pytest.mark.parametrize("fit", [scaling.vector, scaling.matrix, scaling.dirichlet])
+def test_single_and_double_precision_choose_the_same_regularisation(fit):
+    z, y = drifted(n=400)
+    single = z.astype(np.float32)
+    one, two = fit(single, y), fit(single.astype(np.float64), y)
+    assert (one.off_diagonal, one.intercepts) == (two.off_diagonal, two.intercepts)
+
+
+@pytest.mark.parametrize("given", [[1, 2], "a", (1e-300, 1.0), (1.0,), -1.0, float("nan")])
+def test_a_regularisation_that_is_none_is_refused(given):
+    z, y = drifted(n=60)
+    with pytest.raises(tepid.InputError, match="regularisation must be a number from zero up"):
+        scaling.vector(z, y, regularisation=given)

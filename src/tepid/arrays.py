@@ -149,17 +149,26 @@ def weight_column(weight: Any, n: int, name: str = "sample_weight") -> Float64:
 
 
 def group_column(groups: Any, name: str = "groups") -> Array:
-    """The names of groups as text, one per row: strings, or whole numbers as they are written."""
+    """The names of groups as text, one per row: strings, or whole numbers as they are written.
+
+    Blanks around a name do not count, and 1.0 is 1, so that one group has one name in every file.
+    """
     column = np.asarray(groups).reshape(-1)
     if column.dtype.kind not in "iubUfO":
         raise InputError(f"{name} must be names or whole numbers, got {column.dtype}")
     if column.dtype.kind in "fO":
-        for row, value in enumerate(column.tolist()):
-            if not isinstance(value, (str, int)) and not (
-                isinstance(value, float) and value.is_integer()
-            ):
-                raise RowError(name, "be names or whole numbers", repr(value), row)
-    return (column.astype(np.int64) if column.dtype.kind == "f" else column).astype(str)
+        column = np.array(
+            [_group(value, name, row) for row, value in enumerate(column.tolist())], str
+        )
+    return np.char.strip(column.astype(str))
+
+
+def _group(value: object, name: str, row: int) -> str:
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if not isinstance(value, (str, int)):
+        raise RowError(name, "be names or whole numbers", repr(value), row)
+    return str(value)
 
 
 def check_bins(bins: int, least: int = 1) -> int:

@@ -17,9 +17,11 @@ from tepid import arrays, contenders, metrics, shapes
 from tepid.arrays import Array, Int64
 from tepid.contenders import Fit, Part
 from tepid.engines import Threads
-from tepid.errors import InputError
+from tepid.errors import InputError, RowError
 from tepid.methods import from_labels, from_logits
 from tepid.reliability import Reliability
+from tepid.sources import open_source
+from tepid.tails import Tails
 from tepid.temperature import Temperature
 
 Run = dict[str, float]
@@ -67,7 +69,9 @@ def compare(  # noqa: PLR0913  # each is an option of the protocol, by keyword
     """
     z = shapes.matrix(arrays.as_array(logits))
     y = arrays.label_column(labels, len(z), z.shape[1])
+    Tails.of(z)  # names a bad row by its place in the whole
     peers = tuple(_peer(number, other, z) for number, other in enumerate(others, 1))
+    source = None if source is None else _checked_source(*source)
     size = _check(len(z), splits, fraction, seed, few)
     fits, left_out = contenders.chosen(
         methods, others=bool(peers), source=source is not None, classes=z.shape[1]
@@ -100,7 +104,22 @@ def _peer(number: int, other: Any, z: Array) -> Array:
         raise InputError(
             f"other {number} must have the shape of logits, {z.shape}, got {peer.shape}"
         )
+    try:
+        Tails.of(peer)
+    except RowError as error:
+        raise error.moved(0, f"other {number}") from None
     return np.asarray(peer)
+
+
+def _checked_source(logits: Any, labels: Any) -> tuple[Array, Int64]:
+    """An older set in memory, every row of it looked at once."""
+    past = open_source(logits, labels=labels)
+    z = past.whole()
+    try:
+        Tails.of(z)
+    except RowError as error:
+        raise error.moved(0, "source") from None
+    return z, arrays.label_column(past.labels, len(z), z.shape[1], "source labels")
 
 
 def _check(rows: int, splits: int, fraction: float, seed: int, few: int) -> int:

@@ -89,7 +89,10 @@ class Temperature:
     def _by_group(self, logits: Any, groups: Any, class_axis: int | None) -> Any:
         names = arrays.group_column(groups)
         out = self(logits, class_axis=class_axis)
-        rows = shapes.class_last(logits, class_axis)
+        rows = shapes.class_last(arrays.as_array(logits), class_axis)
+        lead = np.shape(rows)[: max(1, rows.ndim - 1)]
+        if np.ndim(groups) > 1 and np.shape(groups) != lead:
+            raise InputError(f"groups must have the shape {lead}, got {np.shape(groups)}")
         if len(names) != math.prod(rows.shape[:1] if rows.ndim == 1 else rows.shape[:-1]):
             must = f"have one entry for each of the rows of {tuple(rows.shape)}"
             raise InputError(f"groups must {must}, got {len(names)}")

@@ -92,7 +92,7 @@ def from_models(
         raise InputError("others must be the logits of at least one more model, got none")
     engine = engine or Threads()
     source = _beside(open_source(logits, groups=groups).unlabelled(), others)
-    _check_ids(ids, len(others) + 1)
+    _check_ids(ids, len(others) + 1, source.rows)
     counted = engine.total(_agreement, source, "comparing models")
     kept, said = _gated(counted, len(others))
     if not kept:
@@ -140,12 +140,14 @@ def _beside(source: Source, others: tuple[Any, ...]) -> Source:
     return dataclasses.replace(source, peers=tuple(peers))
 
 
-def _check_ids(ids: Any, models: int) -> None:
+def _check_ids(ids: Any, models: int, rows: int | None) -> None:
     if ids is None:
         return
-    columns = [np.asarray(column) for column in ids]
+    columns = [np.atleast_1d(column) for column in ids]
     if len(columns) != models:
         raise InputError(f"ids must be one column per model, {models} of them, got {len(columns)}")
+    if rows is not None and len(columns[0]) != rows:
+        raise InputError(f"ids must have one entry for each of {rows} rows, got {len(columns[0])}")
     for number, column in enumerate(columns[1:], 1):
         if column.shape != columns[0].shape or (column != columns[0]).any():
             same = column.shape == columns[0].shape
@@ -203,10 +205,13 @@ def _voted() -> Asking[tuple[Answer, float | None]]:
 
 
 def _ballots(block: Block, lattice: Lattice) -> Curve:
-    first, *others = (
-        Curve.of(block.logits, lattice=lattice, labels=votes, sample_weight=block.weight, bins=0)
-        for votes in _votes(block)
-    )
+    try:
+        first, *others = (
+            Curve.of(block.logits, lattice=lattice, labels=v, sample_weight=block.weight, bins=0)
+            for v in _votes(block)
+        )
+    except RowError as error:
+        raise error if error.name == "logits" else error.moved(0, "a peer's vote") from None
     return sum(others, start=first) * (1 / len(block.peers))
 
 

@@ -12,7 +12,7 @@ from tepid import arrays
 from tepid.arrays import Float64
 from tepid.curve import Curve
 from tepid.engines import Threads
-from tepid.errors import InputError
+from tepid.errors import InputError, RowError
 from tepid.lattice import Lattice
 from tepid.methods import verdict
 from tepid.methods.entropies import Entropies
@@ -100,13 +100,18 @@ def from_source(
         raise InputError(f"shift must be one of {', '.join(get_args(Shift))}, got {shift!r}")
     engine = engine or Threads()
     now = open_source(logits, groups=groups).unlabelled()
-    past = open_source(source_logits, labels=source_labels)
+    past = dataclasses.replace(
+        open_source(source_logits, labels=source_labels), name="source_logits"
+    )
     if past.labels is None:
         raise InputError("source_labels must be given, got none")
     if not past.repeatable:
         raise InputError("source_logits must be readable more than once, got an iterator")
     fit = {"any": _any, "label": _label, "none": _none}[shift]
-    return together(fit(past, now, engine), now, engine)
+    try:
+        return together(fit(past, now, engine), now, engine)
+    except RowError as error:
+        raise error.moved(0, "source_labels") if error.name == "labels" else error from None
 
 
 def _none(past: Source, now: Source, engine: Threads) -> dict[Key, Fit]:

@@ -15,12 +15,20 @@ def append(path: str | os.PathLike[str], row: dict[str, Any]) -> None:
 
 
 def mend(path: str | os.PathLike[str]) -> None:
-    """Cut off a last line that a killed process left without its end."""
+    """Cut off a last line that a killed process left without its end; refuse any other file."""
+    if not Path(path).parent.is_dir():
+        raise InputError(f"log must be in a folder that exists, got {path}")
     if not Path(path).exists():
         return
+    read_log(path)
     with Path(path).open("r+b") as file:
         whole = file.read()
-        file.truncate(whole.rfind(b"\n") + 1)
+        end = whole.rfind(b"\n") + 1
+        if end < len(whole) and not whole[end:].startswith(b"{"):
+            raise InputError(
+                f"log must be a log of chunks, got {whole[end : end + 40]!r} in {path}"
+            )
+        file.truncate(end)
 
 
 def read_log(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
@@ -37,7 +45,7 @@ def read_log(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
             row = json.loads(line)
             rows.pop(row["chunk"], None)
             rows[row["chunk"]] = row
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             must = "hold one chunk as JSON in every line"
             raise InputError(f"{path} must {must}, got {line[:40]!r} in line {number}") from None
     return list(rows.values())

@@ -5,6 +5,7 @@ import importlib.metadata
 import json
 import os
 import zipfile
+import zlib
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,10 @@ from tepid.online.sums import Sums
 from tepid.replacing import replacing
 
 FORMAT = 1
+_DAMAGE = (
+    ValueError, EOFError, KeyError, TypeError, AttributeError, NotImplementedError, zlib.error,
+    zipfile.BadZipFile,
+)  # fmt: skip
 _COUNTS = ("seen", "kept", "closed", "alerts")
 _COLUMNS = tuple(field.name for field in dataclasses.fields(Chunk))
 
@@ -54,14 +59,28 @@ def load(path: str | os.PathLike[str]) -> tuple[Reference, Rules, State]:
             arrays = dict(archive)
         header = json.loads(str(arrays.pop("header")))
         number = header["format"]
-    except (ValueError, EOFError, KeyError, TypeError, AttributeError, zipfile.BadZipFile):
+    except _DAMAGE:
         raise InputError(f"{path} must be a monitor saved by tepid, got another file") from None
-    if number != FORMAT:
+    if type(number) is not int or number != FORMAT or header.get("kind") != "Monitor":
         raise InputError(f"{path} must have monitor format {FORMAT}, got {number}")
     try:
+        _check_numbers(header, arrays)
         return _restored(header, arrays)
-    except (ValueError, KeyError, TypeError, IndexError) as error:
+    except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
         raise InputError(f"{path} must be a whole monitor, got a mismatch: {error}") from None
+
+
+def _check_numbers(header: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Refuse what no monitor could have written: it would come out as NaN, or worse."""
+    for name in ("thresholds", "open", "recent", "squares"):
+        if arrays[name].dtype != np.float64 or not np.isfinite(arrays[name]).all():
+            raise ValueError(f"{name} that are not sums")
+    temperature = header["reference"]["temperature"]
+    if type(temperature) not in (int, float) or not 0 < temperature < np.inf:
+        raise ValueError(f"a temperature of {temperature!r}")
+    for name in _COUNTS:
+        if type(header["counts"][name]) is not int or header["counts"][name] < 0:
+            raise ValueError(f"{name} of {header['counts'][name]!r}")
 
 
 def _restored(header: dict[str, Any], arrays: dict[str, Any]) -> tuple[Reference, Rules, State]:

@@ -39,7 +39,7 @@ class Affine:
     def keeps_argmax(self) -> bool:
         """Whether a row's largest logit always has its largest probability."""
         w, b = self.weight, self.bias
-        return bool(w.ndim == 1 and w[0] >= 0 and (w == w[0]).all() and (b == b[0]).all())
+        return bool(w.ndim == 1 and w[0] > 0 and (w == w[0]).all() and (b == b[0]).all())
 
     def __call__(self, logits: Any, *, class_axis: int | None = None) -> Any:
         """Probabilities, in the shape of the logits."""

@@ -39,7 +39,8 @@ class Betas:
     @property
     def keeps_argmax(self) -> bool:
         """Whether a row's largest logit always has its largest probability: if all share a map."""
-        return all(bool((v == v[0]).all()) for v in (self.a, self.b, self.c))
+        shared = all(bool((v == v[0]).all()) for v in (self.a, self.b, self.c))
+        return shared and bool(self.a[0] + self.b[0] > 0)
 
     def __call__(self, logits: Any, *, class_axis: int | None = None) -> Any:
         """Probabilities, in the shape of the logits."""

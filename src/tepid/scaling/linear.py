@@ -3,7 +3,6 @@
 All three are convex and minimised by SciPy's L-BFGS-B, from the temperature on.
 """
 
-import math
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,8 @@ from tepid.scaling.strength import INTERCEPTS, OFF_DIAGONAL, chosen, folds_of
 # One number for both of ODIR's strengths, the pair (λ, μ), or None to have them chosen.
 Regularisation = float | tuple[float, float] | None
 _TOLERANCE, _STEPS = 1e-9, 500
+# Beyond these a strength is none, or allows nothing, and its square overflows.
+_WEAKEST = 1e-100
 
 
 def vector(
@@ -121,12 +122,16 @@ def _checked(regularisation: Regularisation) -> Strength | None:
     if regularisation is None:
         return None
     given = regularisation if isinstance(regularisation, tuple) else (regularisation,) * 2
-    if len(given) != 2 or not all(math.isfinite(s) and s >= 0 for s in given):
+    if len(given) != 2 or not all(_is_strength(s) for s in given):
         raise InputError(
             "regularisation must be a number from zero up, a pair of them, or None, "
             f"got {regularisation}"
         )
     return Strength(float(given[0]), float(given[1]))
+
+
+def _is_strength(value: object) -> bool:
+    return isinstance(value, (int, float)) and (value == 0 or _WEAKEST <= value <= 1 / _WEAKEST)
 
 
 def _strength(

@@ -35,8 +35,8 @@ class Mixture:
 
     @property
     def keeps_argmax(self) -> bool:
-        """Whether a row's largest logit always has its largest probability; it has."""
-        return True
+        """Whether a row's largest logit has its largest probability: unless all are alike."""
+        return bool(self.weights[0] + self.weights[1] > 0)
 
     def __call__(self, logits: Any, *, class_axis: int | None = None) -> Any:
         """Probabilities, in the shape of the logits."""

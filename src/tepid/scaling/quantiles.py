@@ -71,10 +71,11 @@ def _averaged(column: Column) -> Map:
 
 
 def _binned(tally: Tally, between: Float64) -> _Bins:
-    total = float(tally.weight[-1])
+    total, values = float(tally.weight[-1]), len(tally.p)
     root = total ** (1 / 3)
-    least = max(1, math.floor(root / _REACH))
-    most = max(least, min(math.ceil(total / _FEWEST), math.ceil(root * _REACH)))
+    # More bins than values part nothing, however much the rows weigh.
+    least = min(max(1, math.floor(root / _REACH)), values)
+    most = max(least, min(math.ceil(total / _FEWEST), math.ceil(root * _REACH), values))
     sizes = np.arange(least, most + 1)
     binning = np.repeat(np.arange(len(sizes)), sizes)
     rank = np.arange(len(binning)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + 1

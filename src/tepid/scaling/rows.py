@@ -64,7 +64,10 @@ def usable(logits: Any) -> Float64:
 def softmax(s: Float64) -> Float64:
     """The softmax of each row, exactly 0 where it is `-inf`."""
     out = np.empty_like(s)
-    scores.softmax(s - s.max(axis=1, keepdims=True), 1.0, out)
+    with np.errstate(invalid="ignore", over="ignore"):  # inf - inf marks the row for the kernel
+        bad = scores.softmax(s - s.max(axis=1, keepdims=True), 1.0, out)
+    if bad >= 0:
+        raise RowError("logits", "give finite scores", "a score beyond float64", bad)
     return out
 
 

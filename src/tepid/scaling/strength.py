@@ -76,7 +76,9 @@ def folds_of(z: Float64) -> Int64:
     So a row of weight two counts as the row twice, and no row is judged by its own copy.
     """
     odd = np.random.default_rng(0).integers(0, 2**63, z.shape[1], np.uint64) * np.uint64(2)
-    mixed = np.ascontiguousarray(z).view(np.uint64) @ (odd + np.uint64(1))
+    # In float32, so that the same logits in either precision fall into the same folds.
+    single = np.ascontiguousarray(z, np.float32).view(np.uint32).astype(np.uint64)
+    mixed = single @ (odd + np.uint64(1))
     _, rank = np.unique(mixed, return_inverse=True)
     folds = _FOLDS if z.shape[1] < _MANY_CLASSES else _FEWER_FOLDS
     return np.asarray(rank.reshape(-1) % folds, np.int64)
