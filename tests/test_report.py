@@ -742,7 +742,7 @@ def test_the_demo_ends_with_a_report(folder, tepid_here):
         (["report", "both.npz", "-o", "out.txt"], "report must end in .html, got out.txt"),
         (["report", "both.npz", "-o", "no/out.html"], "output must be in a folder that exists"),
         (["report", "both.npz", "-c", "absent.json"], "No such file"),
-        (["report", "both.npz", "-c", "both.npz"], "must be a calibration saved by tepid"),
+        (["report", "both.npz", "-c", "both.npz"], "must be a temperature in .json, got .npz"),
         (["report", "both.npz", "-c", "three.json"], "must have the 3 classes of the calibration"),
         (["report", "both.npz", "--labels", "short.npy"], "labels must have one entry"),
         (["report", "both.npz", "--names", "short.txt"], "names must be one for each of the 12"),

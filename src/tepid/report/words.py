@@ -102,7 +102,12 @@ def onward(findings: Findings) -> str:
     """What to do next, as a sentence."""
     if findings.fits.would_help:
         return f"What would help most: {findings.fits.would_help}."
-    return f"Next: {_NEXT[verdict_of(findings.fits.temperatures[findings.fits.main])[0]]}"
+    main = findings.fits.temperatures[findings.fits.main]
+    if findings.accuracy is not None and main.method not in ("temperature", "accuracy"):
+        return (
+            "Next: these rows have labels, which settle T; tepid fit --labels finds it from them."
+        )
+    return f"Next: {_NEXT[verdict_of(main)[0]]}"
 
 
 def percent(value: float) -> str:
