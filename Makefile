@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo setup test check format bench mutants clean
+.PHONY: demo setup test check docs format bench mutants clean
 
 demo: $(VENV)/.demo ## The main job on embedded data.
 	$(BIN)/tepid demo
@@ -26,6 +26,9 @@ check: $(VENV)/.setup ## The gates and the fast tests, in under two minutes.
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -m "not slow" -q
 
+docs: $(VENV)/.docs ## The documentation in site/, strictly: a dead link or an unknown name is an error.
+	$(BIN)/zensical build --strict --clean
+
 format: $(VENV)/.setup ## What ruff can mend by itself.
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
@@ -39,7 +42,7 @@ mutants: $(VENV)/.setup ## Break the summaries one operator at a time; a test mu
 	$(BIN)/python scripts/mutants.py
 
 clean:
-	rm -rf $(VENV) build dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site .cache .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -50,4 +53,8 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.setup: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) -e '.[torch,scaling,sklearn,plots,onnx,online,dev,bench]'
+	touch $@ $(VENV)/.demo
+
+$(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
+	$(INSTALL) -e '.[docs]'
 	touch $@ $(VENV)/.demo
