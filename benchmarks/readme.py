@@ -2,9 +2,11 @@
 
 import json
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tables import methods, percent, resnet20, table, warmup
 
 ROOT = Path(__file__).parents[1]
 PAGES = (
@@ -44,8 +46,8 @@ def evidence(parts: dict[str, Any]) -> str:
     for part, group, rung, title in HAVING:
         r = parts[part][group][rung]
         harmed = f"{r['harmed']} of {r['cases']}"
-        rows.append((title, _percent(r["ece_before"]), _percent(r["ece"]), _excess(r), harmed))
-    return _table(("you have", "ECE at T = 1, %", "ECE, %", "excess NLL", "harmed"), rows)
+        rows.append((title, percent(r["ece_before"]), percent(r["ece"]), _excess(r), harmed))
+    return table(("you have", "ECE at T = 1, %", "ECE, %", "excess NLL", "harmed"), rows)
 
 
 def harm(parts: dict[str, Any]) -> str:
@@ -55,8 +57,8 @@ def harm(parts: dict[str, Any]) -> str:
     sentence = (
         f"Measured on {uts['cases']} real sets of logits, UTS raised the calibration error of "
         f"{uts['harmed']} by more than .2 points, at worst by {100 * uts['worst']:.0f} points, and "
-        f"brought its mean from {_percent(plain['ece'], 1)} % to {_percent(uts['ece'], 1)} %; "
-        f"matching the known accuracy brought it to {_percent(matched['ece'], 1)} % and harmed "
+        f"brought its mean from {percent(plain['ece'], 1)} % to {percent(uts['ece'], 1)} %; "
+        f"matching the known accuracy brought it to {percent(matched['ece'], 1)} % and harmed "
         f"{matched['harmed'] or 'none'}."
     )
     return textwrap.fill(sentence, 100)
@@ -68,7 +70,7 @@ def ladder(parts: dict[str, Any]) -> str:
     rows = [
         (
             name,
-            _percent(rungs[name]["ece"]),
+            percent(rungs[name]["ece"]),
             _excess(rungs[name]),
             rungs[name]["harmed"],
             f"{100 * rungs[name]['worst']:+.2f}",
@@ -77,7 +79,7 @@ def ladder(parts: dict[str, Any]) -> str:
         for name in LADDER
     ]
     head = ("rung", "ECE, %", "excess NLL", "harmed", "worst, points", "median error of log T")
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def few(parts: dict[str, Any]) -> str:
@@ -86,10 +88,10 @@ def few(parts: dict[str, Any]) -> str:
     for group, rungs in parts["few"].items():
         ours, plain = rungs["few labels"], rungs["plain scaling"]
         covered = f"{100 * ours['covered']:.0f}"
-        both = (_percent(ours["ece"]), _excess(ours), covered, _percent(plain["ece"]))
+        both = (percent(ours["ece"]), _excess(ours), covered, percent(plain["ece"]))
         rows.append((group.split()[0], *both, _excess(plain)))
     head = ("labels", "ECE, %", "excess NLL", "interval covers, %", "plain: ECE", "excess NLL")
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def peers(parts: dict[str, Any]) -> str:
@@ -100,18 +102,18 @@ def peers(parts: dict[str, Any]) -> str:
         gated = rungs["models"]
         kept = gated.get("accepted")
         refused = f"{gated['cases'] - (kept['cases'] if kept else 0)} of {gated['cases']}"
-        there = _percent(kept["ece"]) if kept else ""
-        rows.append((group, *(_percent(rungs[name]["ece"]) for name in MODELS), refused, there))
-    return _table(("", *MODELS, "refused", "models, not refused"), rows)
+        there = percent(kept["ece"]) if kept else ""
+        rows.append((group, *(percent(rungs[name]["ece"]) for name in MODELS), refused, there))
+    return table(("", *MODELS, "refused", "models, not refused"), rows)
 
 
 def shift(parts: dict[str, Any]) -> str:
     """ECE with an older labelled set, by what changed since."""
     rows = [
-        (group, *(_percent(rungs[name]["ece"]) for name in SOURCES))
+        (group, *(percent(rungs[name]["ece"]) for name in SOURCES))
         for group, rungs in parts["shift"].items()
     ]
-    return _table(("", *SOURCES), rows)
+    return table(("", *SOURCES), rows)
 
 
 def coverage(parts: dict[str, Any]) -> str:
@@ -121,7 +123,7 @@ def coverage(parts: dict[str, Any]) -> str:
         for name, r in rungs.items():
             least = f"{100 * r['least_covered']:.0f}" if r["cases"] > 1 else ""
             rows.append((name, group, r["intervals"], f"{100 * r['covered']:.1f}", least))
-    return _table(("interval", "on", "printed", "covered, %", "of the worst set, %"), rows)
+    return table(("interval", "on", "printed", "covered, %", "of the worst set, %"), rows)
 
 
 def speed(result: dict[str, Any]) -> str:
@@ -133,7 +135,7 @@ def speed(result: dict[str, Any]) -> str:
         times = (f"{size['ratio'][p]['min']:.1f} ×" for p in PEERS)
         fit = 1000 * size["seconds"]["tepid.from_logits"]["min"]
         rows.append((size["size"], f"{fit:.3g} ms", *times))
-    return _table(("rows × classes", "`from_logits`", *names), rows)
+    return table(("rows × classes", "`from_logits`", *names), rows)
 
 
 def rules(result: dict[str, Any]) -> str:
@@ -141,11 +143,11 @@ def rules(result: dict[str, Any]) -> str:
     rows = []
     for name, rule in result["rules"].items():
         real, made = rule["real"], rule["made"]
-        first = (_percent(real["ece"]), _excess(real), real["harmed"])
-        second = (_percent(made["ece"]), _excess(made), made["harmed"])
+        first = (percent(real["ece"]), _excess(real), real["harmed"])
+        second = (percent(made["ece"]), _excess(made), made["harmed"])
         rows.append((name, rule["tried"], *first, *second))
     head = ("ECE, %", "excess NLL", "harmed")
-    return _table(("rule", "tried", *head, *(f"made: {h}" for h in head)), rows)
+    return table(("rule", "tried", *head, *(f"made: {h}" for h in head)), rows)
 
 
 OF_EVIDENCE = (evidence, harm, ladder, few, peers, shift, coverage)
@@ -164,74 +166,9 @@ def _read(name: str) -> dict[str, Any]:
     return found
 
 
-def _percent(share: float, digits: int = 2) -> str:
-    return f"{100 * share:.{digits}f}"
-
-
 def _excess(figures: dict[str, Any]) -> str:
     value = figures["excess_nll"]
     return f"{value:.2f}" if value >= 1 else f"{value:.4f}"
-
-
-def _table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    lines = [list(head), *([str(cell) for cell in row] for row in rows)]
-    lines.insert(1, ["---"] * len(lines[0]))
-    return "\n".join("|" + "|".join(c if c == "---" else f" {c} " for c in x) + "|" for x in lines)
-
-
-def resnet20(result: dict[str, Any]) -> str:
-    """What each kind of evidence buys a real network."""
-    lines = ["| evidence | T | ECE, % | NLL |", "|---|---|---|---|"]
-    for row in result["rows"]:
-        t, ece, nll = row["temperature"], row["ece"], row["nll"]
-        lines.append(f"| {row['evidence']} | {t:.3f} | {ece:.2f} | {nll:.3f} |")
-    return "\n".join(lines)
-
-
-METHODS = {
-    "oracle": "the best temperature, which is not to be had",
-    "temperature": "temperature",
-    "ensemble": "ensemble",
-    "vector": "vector",
-    "matrix": "matrix",
-    "matrix, no ODIR": "matrix without regularisation",
-    "dirichlet": "Dirichlet",
-    "histogram": "histogram binning",
-    "isotonic": "isotonic regression",
-    "bbq": "BBQ",
-    "beta": "beta",
-    "accuracy": "accuracy matching (no labels)",
-    "uts": "UTS (no labels)",
-    "uncalibrated": "none",
-}
-
-
-def methods(result: dict[str, Any]) -> str:
-    """Every method with labels on real sets."""
-    rows = []
-    for name, title in METHODS.items():
-        m = result["methods"][name]
-        excess = f"infinite on {m['infinite']}" if m["excess"] is None else f"{m['excess']:.4f}"
-        median = "infinite" if m["median"] is None else f"{m['median']:.4f}"
-        worse = f"{m['worse_than_temperature']} of {m['sets']}"
-        rows.append(
-            (title, _percent(m["ece"]), excess, median, worse, f"{100 * m['accuracy']:+.2f}")
-        )
-    nll = ("NLL above the oracle", "median")
-    head = ("method", "ECE, %", *nll, "worse than temperature", "accuracy, points")
-    return _table(head, rows)
-
-
-def warmup(result: dict[str, Any]) -> str:
-    """What the rule of a warm-up costs."""
-    median, sets = result["median"], len(result["sets"])
-    sentence = (
-        f"On {sets} real sets of logits, {result['samples']} rows drawn {result['draws']} times "
-        f"from each, T from kept logits was {100 * median['kept']:.1f} % from that of all rows "
-        f"(root mean square, median set), and T from two summaries "
-        f"{100 * median['halved']:.1f} %."
-    )
-    return textwrap.fill(sentence, 100)
 
 
 # Each from the results file of its own name.

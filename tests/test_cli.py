@@ -768,7 +768,9 @@ def test_advise_prints_what_the_library_advises(folder, made, tepid_here):
         tepid_here("advise", "z.npy", "--accuracy", "0.8", "--few", "few.npz", "--json")
     )
     assert printed["use"] == advice.use
-    assert printed["answers"]["few-labels"]["temperature"] == advice.temperature.value
+    assert printed["answers"][advice.use]["temperature"] == advice.temperature.value
+    assert printed["answers"]["few-labels"]["temperature"] == advice.answers["few-labels"].value
+    assert (printed["samples"], printed["classes"]) == (360, 4)
 
 
 def test_fit_ends_in_a_verdict(tepid_here):

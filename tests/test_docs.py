@@ -2,7 +2,6 @@
 
 import contextlib
 import csv
-import importlib.util
 import io
 import json
 import re
@@ -15,17 +14,11 @@ import numpy as np
 import pytest
 
 import tepid
+from tests.scripts import benchmark
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 TRUST = (ROOT / "docs" / "trust-the-temperature.md").read_text(encoding="utf-8")
-
-
-def _script(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_the_commands_in_the_readme_run(tmp_path):
@@ -71,7 +64,7 @@ def _result(name):
 
 
 def test_every_table_comes_from_its_committed_file():
-    script = _script("readme")
+    script = benchmark("readme")
     contents = script.contents()
     text = "".join(page.read_text(encoding="utf-8") for page in script.PAGES)
     marks = re.findall(r"<!-- (\w+): benchmarks/[^>]*-->", text)

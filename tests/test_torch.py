@@ -3,7 +3,6 @@
 import collections
 import copy
 import dataclasses
-import importlib.util
 import io
 import json
 import logging
@@ -24,6 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tepid
+from tests.scripts import benchmark
 
 torch = pytest.importorskip("torch")
 
@@ -1067,9 +1067,7 @@ def test_the_engine_is_for_arrays_too(network, tmp_path):
 def test_the_figures_of_the_guide_come_from_their_committed_files(name):
     result = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())
     assert result["command"].startswith(f"python benchmarks/{name}.py")
-    spec = importlib.util.spec_from_file_location("readme", ROOT / "benchmarks" / "readme.py")
-    readme = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(readme)
+    readme = benchmark("readme")
     guide = (ROOT / "docs" / "pytorch.md").read_text(encoding="utf-8")
     assert getattr(readme, name)(result) in guide
 

@@ -1,17 +1,21 @@
 """How frequent the classes are where there are no labels, from the probabilities of the rows."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from tepid import arrays
 from tepid.arrays import Array, Float32, Float64
 from tepid.methods.entropies import probabilities
+from tepid.methods.passes import Asking, Result, Summing, through
 from tepid.sources import Block
 
 # How many probabilities are kept: 32 MB, which is every row of most sets.
 _MOST = 1 << 23
 _ROUNDS, _SETTLED = 500, 1e-8
+# A class that has become so rare has gone.
+_GONE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -80,3 +84,19 @@ def grown(sample: Sample, old: Float64) -> Float64:
         if moved < _SETTLED:
             break
     return np.where(known, new / before, 0.0)
+
+
+def weighing(asking: Asking[Result], ratio: Float64) -> Asking[Result]:
+    """The same method with each row weighed by how much more frequent its class has become."""
+
+    def weighed(of: Summing) -> Summing:
+        def changed(block: Block) -> Any:
+            labels = arrays.label_column(block.labels, len(block.logits), len(ratio))
+            weight = np.where(ratio[labels] > _GONE, ratio[labels], 0.0)
+            return of(
+                block._replace(weight=weight * (1.0 if block.weight is None else block.weight))
+            )
+
+        return changed
+
+    return through(asking, weighed)

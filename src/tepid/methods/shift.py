@@ -9,7 +9,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from tepid import arrays
-from tepid.arrays import Float64
 from tepid.curve import Curve
 from tepid.engines import Threads
 from tepid.errors import InputError, RowError
@@ -17,19 +16,16 @@ from tepid.lattice import Lattice
 from tepid.methods import verdict
 from tepid.methods.entropies import Entropies
 from tepid.methods.errors import loss_error, matching_error, nearest
-from tepid.methods.frequencies import Sample, grown
+from tepid.methods.frequencies import Sample, grown, weighing
 from tepid.methods.groups import Fit, together
 from tepid.methods.labels import QUESTION
 from tepid.methods.passes import (
     Asking,
     Key,
     Pass,
-    Result,
-    Summing,
     answered,
     both,
     each_answered,
-    through,
 )
 from tepid.methods.search import (
     LAST_STEP,
@@ -51,8 +47,6 @@ Shift = Literal["any", "label", "none"]
 WEAK = 0.75
 # The target is summed from T / 8 to 8 T around the source's T, at so many nodes per octave.
 _REACH, _PER_OCTAVE = 3, 4
-# A class that has become so rare has gone.
-_GONE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -205,27 +199,11 @@ def _label(past: Source, now: Source, engine: Threads) -> dict[Key, Fit]:
     question = dataclasses.replace(QUESTION, first=window, per_octave=_PER_OCTAVE)
 
     def reweighted(key: Key) -> Asking[Answer]:
-        curve, readings = yield from _weighing(located(question), ratios[key])
+        curve, readings = yield from weighing(located(question), ratios[key])
         return read_off(question, curve, readings)
 
     answers = each_answered(reweighted, past, engine, tuple(ratios))
     return {key: _fitted("label", answers[key], t, *_sampled(t.seen)) for key, t in targets.items()}
-
-
-def _weighing(asking: Asking[Result], ratio: Float64) -> Asking[Result]:
-    """The same method with each row weighed by how much more frequent its class has become."""
-
-    def weighed(of: Summing) -> Summing:
-        def changed(block: Block) -> Any:
-            labels = arrays.label_column(block.labels, len(block.logits), len(ratio))
-            weight = np.where(ratio[labels] > _GONE, ratio[labels], 0.0)
-            return of(
-                block._replace(weight=weight * (1.0 if block.weight is None else block.weight))
-            )
-
-        return changed
-
-    return through(asking, weighed)
 
 
 def _sampled(sample: Sample) -> tuple[str, ...]:

@@ -1,0 +1,70 @@
+"""Tables for the pages, each from the results file of its own name."""
+
+import textwrap
+from collections.abc import Iterable
+from typing import Any
+
+
+def percent(share: float, digits: int = 2) -> str:
+    return f"{100 * share:.{digits}f}"
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    lines = [list(head), *([str(cell) for cell in row] for row in rows)]
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "\n".join("|" + "|".join(c if c == "---" else f" {c} " for c in x) + "|" for x in lines)
+
+
+def resnet20(result: dict[str, Any]) -> str:
+    """What each kind of evidence buys a real network."""
+    lines = ["| evidence | T | ECE, % | NLL |", "|---|---|---|---|"]
+    for row in result["rows"]:
+        t, ece, nll = row["temperature"], row["ece"], row["nll"]
+        lines.append(f"| {row['evidence']} | {t:.3f} | {ece:.2f} | {nll:.3f} |")
+    return "\n".join(lines)
+
+
+METHODS = {
+    "oracle": "the best temperature, which is not to be had",
+    "temperature": "temperature",
+    "ensemble": "ensemble",
+    "vector": "vector",
+    "matrix": "matrix",
+    "matrix, no ODIR": "matrix without regularisation",
+    "dirichlet": "Dirichlet",
+    "histogram": "histogram binning",
+    "isotonic": "isotonic regression",
+    "bbq": "BBQ",
+    "beta": "beta",
+    "accuracy": "accuracy matching (no labels)",
+    "uts": "UTS (no labels)",
+    "uncalibrated": "none",
+}
+
+
+def methods(result: dict[str, Any]) -> str:
+    """Every method with labels on real sets."""
+    rows = []
+    for name, title in METHODS.items():
+        m = result["methods"][name]
+        excess = f"infinite on {m['infinite']}" if m["excess"] is None else f"{m['excess']:.4f}"
+        median = "infinite" if m["median"] is None else f"{m['median']:.4f}"
+        worse = f"{m['worse_than_temperature']} of {m['sets']}"
+        rows.append(
+            (title, percent(m["ece"]), excess, median, worse, f"{100 * m['accuracy']:+.2f}")
+        )
+    nll = ("NLL above the oracle", "median")
+    head = ("method", "ECE, %", *nll, "worse than temperature", "accuracy, points")
+    return table(head, rows)
+
+
+def warmup(result: dict[str, Any]) -> str:
+    """What the rule of a warm-up costs."""
+    median, sets = result["median"], len(result["sets"])
+    sentence = (
+        f"On {sets} real sets of logits, {result['samples']} rows drawn {result['draws']} times "
+        f"from each, T from kept logits was {100 * median['kept']:.1f} % from that of all rows "
+        f"(root mean square, median set), and T from two summaries "
+        f"{100 * median['halved']:.1f} %."
+    )
+    return textwrap.fill(sentence, 100)
