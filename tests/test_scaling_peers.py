@@ -113,7 +113,7 @@ def _assert_mended(z, y, other, labels):
     temperature = _nll(labels, tepid.from_labels(z, y)(other))
     free, held = scaling.matrix(z, y, regularisation=0), scaling.matrix(z, y)
     assert tepid.metrics.nll(y, free(z)) < 0.01
-    assert tepid.metrics.nll(labels, free(other)) > 2 * plain
+    assert tepid.metrics.nll(labels, free(other)) > 1.2 * plain
     assert _nll(labels, held(other)) < plain
     assert _nll(labels, held(other)) < 1.1 * temperature
     assert any("nothing holds them" in sentence for sentence in free.warnings)

@@ -21,6 +21,8 @@ from tepid.scaling.problem import Point, Problem, scores, slopes
 # see must not be stretched without bound.
 _FLATTEST_CLASS, _FLATTEST_FEATURE = 1e-3, 1e-6
 _TINY = 1e-12
+# A mean loss below this, with nothing to hold it, has no minimum: the rows are told apart.
+_SEPARATED = 4e-4
 # After how many steps the axes are found anew.
 _FIRST = (10, 20)
 
@@ -47,8 +49,9 @@ def descend(
 ) -> tuple[Point, bool]:
     """The minimum by SciPy's L-BFGS-B, and whether it was reached in the steps allowed.
 
-    It is reached when the loss changes by less than the tolerance. The axes are found anew after
-    the first steps, which lead far from where they were right.
+    It is reached when the loss changes by less than the tolerance, or when it is all but zero with
+    nothing to hold it: then there is no minimum, only a direction in which it falls for ever. The
+    axes are found anew after the first steps, which lead far from where they were right.
     """
     ended = False
     for steps in (*_FIRST, most):
@@ -115,7 +118,14 @@ def _descended(
     rest = of_classes.T @ _joined(at.m, at.b / constant) @ of_features
     first = np.concatenate([at.w / narrow, (rest / stretch).ravel()])
     options = {"ftol": stop[0], "gtol": 1e-9, "maxiter": stop[1], "maxfun": 2 * stop[1]}
-    found = extras.minimize()(value, first, jac=True, method="L-BFGS-B", options=options)
+
+    def separated(intermediate_result: Any) -> None:
+        if not ridge and intermediate_result.fun < _SEPARATED:
+            raise StopIteration
+
+    found = extras.minimize()(
+        value, first, jac=True, method="L-BFGS-B", options=options, callback=separated
+    )
     return point(found.x)[0], bool(found.status != 1)
 
 
