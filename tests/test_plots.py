@@ -393,3 +393,23 @@ def test_a_summary_of_no_rows_is_refused(draw):
 def test_what_cannot_be_drawn_is_said(draw, said, made, curve):
     with pytest.raises(tepid.InputError, match=f"^{said}"):
         draw(made, curve)
+
+
+def test_a_monitor_is_drawn_chunk_by_chunk_with_its_alerts():
+    rng = np.random.default_rng(0)
+    monitor = tepid.online.Monitor.from_reference(3 * rng.normal(size=(2000, 5)), 1.5, chunk=200)
+    monitor.update(3 * rng.normal(size=(600, 5)))
+    monitor.update(9 * rng.normal(size=(400, 5)))
+    rows = monitor.history
+    ax = tepid.plots.history(rows)
+    drawn = {line.get_label(): line for line in ax.get_lines()}
+    np.testing.assert_allclose(
+        drawn["implied accuracy"].get_ydata(), [row["implied_accuracy"] for row in rows]
+    )
+    alerts = [row["chunk"] for row in rows if row["alert"]]
+    assert set(alerts) >= {3, 4}
+    assert list(drawn["alert"].get_xdata()) == alerts
+    quiet = tepid.plots.history([row for row in rows if not row["alert"]])
+    assert "alert" not in {line.get_label() for line in quiet.get_lines()}
+    with pytest.raises(tepid.InputError, match="rows must hold at least one closed chunk"):
+        tepid.plots.history([])

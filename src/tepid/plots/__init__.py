@@ -11,6 +11,7 @@ from tepid.plots.bars import classes
 from tepid.plots.curves import loss
 from tepid.plots.diagrams import confidence, coverage, reliability
 from tepid.plots.tables import Bin, Covered, bins, covered
+from tepid.plots.times import history
 
 __all__ = [
     "Bin",
@@ -21,6 +22,7 @@ __all__ = [
     "confidence",
     "coverage",
     "covered",
+    "history",
     "loss",
     "reliability",
 ]
