@@ -71,7 +71,7 @@ def _kernels() -> dict[str, Any]:
     """Where numba keeps what it compiled; each kernel is an index, `*.nbi`, for this Python."""
     found: dict[str, Any] = {"cache": None, "writable": False, "compiled": 0}
     try:
-        from tepid.kernels.tails import tail_sums  # noqa: PLC0415  # heavy
+        from tepid.kernels.tails import tail_sums  # noqa: PLC0415  # numba, only when asked
     except ImportError as error:
         return found | {"problem": str(error)}
     where = tail_sums.stats.cache_path

@@ -70,39 +70,47 @@ def show(
     screen = output.console()
     screen.print(_table(measured, judged))
     if judged.draws:
-        of = "the change" if judged.changes else "each"
+        screen.print(_intervals(judged))
         screen.print(
-            f"95 % intervals of {of}, from {judged.draws} bootstrap draws of the rows. Errors over"
+            f"From {judged.draws} bootstrap draws of the rows. Errors over bins are biased"
         )
-        screen.print(
-            "bins are biased upwards by chance, so a value may lie above its own interval."
-        )
+        screen.print("upwards, so a value may lie above its interval; one row decides an MCE.")
     screen.print()
     screen.print(diagram.side_by_side(scored))
 
 
 def _table(measured: dict[str, dict[str, float]], judged: "judging.Judged") -> Table:
-    """One row for each measure; with a calibration the interval is that of the change."""
+    """One row for each measure, with the interval of its change where there is a calibration."""
     table = Table(box=None, padding=(0, 1), title="score", title_justify="left")
     table.add_column(no_wrap=True)
     for name in [*measured, *(["change"] if judged.changes else [])]:
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    if judged.changes:
+        table.add_column("its 95 % interval", no_wrap=True)
     for key, (title, form) in judging.TITLES.items():
         values = [m[key] for m in measured.values() if key in m]
         if len(values) < len(measured):
             continue
-        shown: Any = judged.changes.get(key) or judged.intervals.get("before", {}).get(key)
-        change = [form(shown.value)] if judged.changes else []
-        table.add_row(title, *map(form, values), *change, _range(key, shown, form))
+        change: Any = judged.changes.get(key)
+        last = [] if change is None else [form(change.value), _range(change, form)]
+        table.add_row(title, *map(form, values), *last)
     return table
 
 
-def _range(key: str, interval: Any, form: Callable[[float], str]) -> str:
-    # One row decides a maximum, and NaN stands where there is no interval.
-    if key == "mce" or interval is None or math.isnan(interval.low):
-        return ""
-    return f"[{form(interval.low)}, {form(interval.high)}]"
+def _intervals(judged: "judging.Judged") -> Table:
+    """The interval of every measure, before and after."""
+    table = Table(box=None, padding=(0, 1), title="95 % intervals", title_justify="left")
+    table.add_column(no_wrap=True)
+    for name in judged.intervals:
+        table.add_column(name, no_wrap=True)
+    for key, (title, form) in judging.TITLES.items():
+        table.add_row(title, *(_range(each[key], form) for each in judged.intervals.values()))
+    return table
+
+
+def _range(interval: Any, form: Callable[[float], str]) -> str:
+    # NaN stands where there is no interval, as of an infinite NLL.
+    return "" if math.isnan(interval.low) else f"[{form(interval.low)}, {form(interval.high)}]"
 
 
 def _reliability(calibrator: Any) -> Callable[["tepid.sources.Block"], "tepid.Reliability"]:

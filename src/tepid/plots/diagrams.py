@@ -1,5 +1,6 @@
 """Confidence against what came true, by bin."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -65,7 +66,7 @@ def confidence(
         mean, color=canvas.VERMILION, linestyle="--", label=f"mean confidence {100 * mean:.2f} %"
     )
     right = sum(b.share * b.accuracy for b in table)
-    if right == right:  # noqa: PLR0124  # NaN without labels
+    if not math.isnan(right):  # as it is without labels
         ax.axvline(right, color=canvas.BLACK, label=f"accuracy {100 * right:.2f} %")
     ax.set(xlim=(0, 1), xlabel="confidence", ylabel="share of rows")
     ax.legend(loc="upper left", fontsize="small")
