@@ -1,5 +1,6 @@
 """Where the summaries are made: map `of` over blocks, reduce with `+`."""
 
-from tepid.engines.threads import Progress, Threads
+from tepid.engines.engine import Engine, Progress
+from tepid.engines.threads import Threads
 
-__all__ = ["Progress", "Threads"]
+__all__ = ["Engine", "Progress", "Threads"]

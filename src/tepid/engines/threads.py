@@ -6,23 +6,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol, Self, TypeVar
 
+from tepid.engines.engine import Progress, Summary
 from tepid.errors import InputError, RowError
 from tepid.shapes import rows_per_block
 from tepid.sources.block import Block, Source, located
 
-
-class Adds(Protocol):
-    """A summary."""
-
-    def __add__(self, other: Self, /) -> Self: ...
-
-
-Summary = TypeVar("Summary", bound=Adds)
 Waiting = deque[tuple[Block, Future[Summary]]]
-# Called with what is being done, how many rows are done, and about how many there are.
-Progress = Callable[[str, int, int | None], None]
 
 ENVIRONMENT = "TEPID_THREADS"
 _MOST = 256

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tepid.curve import Curve
-from tepid.engines import Threads
+from tepid.engines import Engine, Threads
 from tepid.errors import InputError
 from tepid.methods import verdict
 from tepid.methods.errors import around, matching_error
@@ -28,7 +28,7 @@ def from_accuracy(
     sample_weight: Any = None,
     class_axis: int | None = None,
     groups: Any = None,
-    engine: Threads | None = None,
+    engine: Engine | None = None,
 ) -> Temperature:
     r"""The temperature at which the mean confidence on unlabelled logits equals a known accuracy.
 
@@ -125,7 +125,8 @@ def _by_key(accuracy: Any, source: Source) -> dict[Key, tuple[float, float]]:
         wrong = sorted(set(given).symmetric_difference(names))
         raise InputError(f"accuracy must have one entry for each group, got a mismatch at {wrong}")
     known: dict[Key, tuple[float, float]] = {name: _range(given[name]) for name in names}
-    counts = [float((source.groups == name).sum()) for name in names]
+    groups = np.asarray(source.groups)
+    counts = [float((groups == name).sum()) for name in names]
     ends = np.average([known[name] for name in names], axis=0, weights=counts)
     return known | {None: (float(ends[0]), float(ends[1]))}
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tepid.curve import Curve
-from tepid.engines import Threads
+from tepid.engines import Engine, Threads
 from tepid.lattice import Lattice
 from tepid.methods.accuracy import from_accuracy
 from tepid.methods.few import from_few_labels
@@ -102,7 +102,7 @@ def advise(
     source: tuple[Any, Any] | None = None,
     few: tuple[Any, Any] | None = None,
     labels: Any = None,
-    engine: Threads | None = None,
+    engine: Engine | None = None,
 ) -> Advice:
     """Which method to use with what is there, what each would answer, and what would help most.
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from tepid.curve import Curve
-from tepid.engines import Threads
+from tepid.engines import Engine, Threads
 from tepid.errors import InputError
 from tepid.methods import verdict
 from tepid.methods.errors import around
@@ -30,7 +30,7 @@ def from_few_labels(
     class_axis: int | None = None,
     groups: Any = None,
     labelled_groups: Any = None,
-    engine: Threads | None = None,
+    engine: Engine | None = None,
 ) -> Temperature:
     r"""The temperature from many unlabelled rows and a few labelled ones, ten to five hundred.
 
@@ -69,7 +69,7 @@ def from_few_labels(
     return together(without | fits, unlabelled, engine)
 
 
-def _told_of_all(fits: dict[Key, Fit], unlabelled: Source, engine: Threads) -> dict[Key, Fit]:
+def _told_of_all(fits: dict[Key, Fit], unlabelled: Source, engine: Engine) -> dict[Key, Fit]:
     """The fits with the mean confidence on all rows, of which the labelled ones are but a few."""
     found = each_answered(
         lambda key: mean_confidence(fits[key].temperature.value), unlabelled, engine, tuple(fits)

@@ -4,7 +4,7 @@ import dataclasses
 import math
 from dataclasses import dataclass
 
-from tepid.engines import Threads
+from tepid.engines import Engine
 from tepid.errors import InputError
 from tepid.methods.passes import Asking, Key, each_answered
 from tepid.methods.search import mean_confidence
@@ -33,7 +33,7 @@ class _Spread:
     groups: int
 
 
-def together(fits: dict[Key, Fit], source: Source, engine: Threads) -> Temperature:
+def together(fits: dict[Key, Fit], source: Source, engine: Engine) -> Temperature:
     r"""The temperature of all rows with those of the groups, each shrunk towards it.
 
     Groups are taken to differ by $\log T_g \sim N(\log T, \tau^2)$, with $\tau^2$ from the moments

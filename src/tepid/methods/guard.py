@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tepid.engines import Threads
+from tepid.engines import Engine, Threads
 from tepid.errors import InputError
 from tepid.methods import verdict
 from tepid.methods.accuracy import match
@@ -21,7 +21,7 @@ def guarded(
     sample_weight: Any = None,
     class_axis: int | None = None,
     groups: Any = None,
-    engine: Threads | None = None,
+    engine: Engine | None = None,
 ) -> Temperature:
     r"""A temperature from unlabelled logits that abstains, with T = 1, unless it can help.
 

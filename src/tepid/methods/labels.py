@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tepid.engines import Threads
+from tepid.engines import Engine, Threads
 from tepid.errors import InputError
 from tepid.methods import verdict
 from tepid.methods.errors import around, loss_error
@@ -23,7 +23,7 @@ def from_labels(
     sample_weight: Any = None,
     class_axis: int | None = None,
     groups: Any = None,
-    engine: Threads | None = None,
+    engine: Engine | None = None,
 ) -> Temperature:
     r"""The temperature that minimises the negative log likelihood of the labels, paper eq. 3.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tepid.engines import Threads
+from tepid.engines import Engine, Threads
 from tepid.errors import InputError
 from tepid.methods import verdict
 from tepid.methods.errors import loss_error
@@ -32,7 +32,7 @@ def from_logits(
     sample_weight: Any = None,
     class_axis: int | None = None,
     groups: Any = None,
-    engine: Threads | None = None,
+    engine: Engine | None = None,
 ) -> Temperature:
     r"""The temperature of unlabelled logits by UTS, Mozafari et al. (2019), eq. 4-8.
 

@@ -10,7 +10,7 @@ import numpy as np
 from tepid import arrays, shapes, summary
 from tepid.arrays import Array, Float64, Int64
 from tepid.curve import Curve
-from tepid.engines import Threads
+from tepid.engines import Engine, Threads
 from tepid.errors import InputError, RowError
 from tepid.lattice import Lattice
 from tepid.methods import verdict
@@ -61,7 +61,7 @@ def from_models(
     *others: Any,
     ids: Any = None,
     groups: Any = None,
-    engine: Threads | None = None,
+    engine: Engine | None = None,
 ) -> Temperature:
     """The temperature from the unlabelled logits of this model and of others on the same rows.
 

@@ -11,7 +11,7 @@ import numpy as np
 from tepid import arrays, summary
 from tepid.arrays import Float64
 from tepid.curve import Curve
-from tepid.engines import Threads
+from tepid.engines import Engine, Threads
 from tepid.errors import InputError
 from tepid.lattice import Lattice
 from tepid.methods import verdict
@@ -53,7 +53,7 @@ def from_odds(
     sample_weight: Any = None,
     class_axis: int | None = None,
     groups: Any = None,
-    engine: Threads | None = None,
+    engine: Engine | None = None,
 ) -> Temperature:
     r"""The temperature of unlabelled logits by the weighting of Mozafari et al. (2020).
 

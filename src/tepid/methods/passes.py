@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from tepid.arrays import Array, Int64
-from tepid.engines import Threads
+from tepid.engines import Engine
 from tepid.errors import RowError
 from tepid.sources import Block, Source
 
@@ -62,7 +62,7 @@ class _Keyed:
         return _Keyed(both)
 
 
-def answered(asking: Asking[Result], source: Source, engine: Threads) -> Result:
+def answered(asking: Asking[Result], source: Source, engine: Engine) -> Result:
     """What a method returns when its passes are read from a source."""
     return each_answered(lambda _: asking, source, engine, (None,))[None]
 
@@ -70,7 +70,7 @@ def answered(asking: Asking[Result], source: Source, engine: Threads) -> Result:
 def each_answered(
     ask: Callable[[Key], Asking[Result]],
     source: Source,
-    engine: Threads,
+    engine: Engine,
     keys: tuple[Key, ...] | None = None,
 ) -> dict[Key, Result]:
     """What a method returns for all rows, under None, and for each group of the source.
@@ -99,9 +99,10 @@ def keys_of(source: Source) -> tuple[Key, ...]:
     """None, and the groups that have a row of some weight."""
     if source.groups is None:
         return (None,)
-    groups = source.groups
-    if source.weight is not None and len(source.weight) == len(groups):
-        groups = groups[np.asarray(source.weight) > 0]
+    groups = np.asarray(source.groups)
+    weight = None if source.weight is None else np.asarray(source.weight)
+    if weight is not None and len(weight) == len(groups):
+        groups = groups[weight > 0]
     return (None, *(str(name) for name in np.unique(groups)))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tepid import arrays
 from tepid.curve import Curve
-from tepid.engines import Threads
+from tepid.engines import Engine, Threads
 from tepid.errors import InputError, RowError
 from tepid.lattice import Lattice
 from tepid.methods import verdict
@@ -64,7 +64,7 @@ def from_source(
     *,
     shift: Shift = "any",
     groups: Any = None,
-    engine: Threads | None = None,
+    engine: Engine | None = None,
 ) -> Temperature:
     r"""The temperature for unlabelled logits from an older labelled set of the same model.
 
@@ -108,13 +108,13 @@ def from_source(
         raise error.moved(0, "source_labels") if error.name == "labels" else error from None
 
 
-def _none(past: Source, now: Source, engine: Threads) -> dict[Key, Fit]:
+def _none(past: Source, now: Source, engine: Engine) -> dict[Key, Fit]:
     answer = answered(search(QUESTION), past, engine)
     targets = _targets(answer, now, engine, lambda _: 0)
     return {key: _fitted("none", answer, target) for key, target in targets.items()}
 
 
-def _any(past: Source, now: Source, engine: Threads) -> dict[Key, Fit]:
+def _any(past: Source, now: Source, engine: Engine) -> dict[Key, Fit]:
     answer, before = answered(_with_entropies(), past, engine)
     of = partial(Entropies.of, temperature=_near(answer))
     targets = _targets(answer, now, engine, of)
@@ -147,7 +147,7 @@ def _near(answer: Answer) -> float:
     return answer.reading.temperature
 
 
-def _targets(answer: Answer, now: Source, engine: Threads, of: Any) -> dict[Key, _Target]:
+def _targets(answer: Answer, now: Source, engine: Engine, of: Any) -> dict[Key, _Target]:
     """One reading of the target: of all rows, and of each group."""
     octave = -math.log2(_near(answer))
     window = (math.floor(octave) - _REACH, math.ceil(octave) + _REACH)
@@ -184,7 +184,7 @@ def _between(answer: Answer, before: Entropies, target: _Target) -> Fit:
     return Fit(fit.temperature, None if error is None else error / 2)
 
 
-def _label(past: Source, now: Source, engine: Threads) -> dict[Key, Fit]:
+def _label(past: Source, now: Source, engine: Engine) -> dict[Key, Fit]:
     curve, readings = answered(located(QUESTION), past, engine)
     first = read_off(QUESTION, curve, readings)
     if first.status != "ok":

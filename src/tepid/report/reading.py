@@ -11,7 +11,7 @@ import numpy as np
 from tepid import metrics
 from tepid.arrays import Float64, Int64, weight_column
 from tepid.curve import Curve
-from tepid.engines import Threads
+from tepid.engines import Engine
 from tepid.lattice import Lattice
 from tepid.methods import advise, from_accuracy, from_labels
 from tepid.reliability import Reliability
@@ -99,7 +99,7 @@ def _named(temperatures: Sequence[Temperature]) -> dict[str, Temperature]:
     return named
 
 
-def fitted(source: Source, engine: Threads) -> Fits:
+def fitted(source: Source, engine: Engine) -> Fits:
     """The report's own fits: from the logits alone, and from labels where there are any."""
     advice = advise(source, engine=engine)
     if source.labels is None:
@@ -116,7 +116,7 @@ def _reliability(block: Block) -> Reliability:
     return Reliability.of_logits(here(block.logits), block.labels, sample_weight=block.weight)
 
 
-def found(source: Source, fits: Fits, engine: Threads, among: Int64 | None = None) -> Findings:
+def found(source: Source, fits: Fits, engine: Engine, among: Int64 | None = None) -> Findings:
     """The sums over all rows; the picks are taken `among` these rows, if they are given."""
     tails = engine.total(_tails, source, "classes")
     for temperature in fits.temperatures.values():

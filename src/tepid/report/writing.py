@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tepid.engines import Threads
+from tepid.engines import Engine, Threads
 from tepid.errors import InputError
 from tepid.methods.logits import check_repeatable
 from tepid.replacing import replacing
@@ -30,7 +30,7 @@ def write(  # noqa: PLR0913  # what may be shown besides the logits is all optio
     names: Any = None,
     images: Any = None,
     title: str | None = None,
-    engine: Threads | None = None,
+    engine: Engine | None = None,
 ) -> None:
     """Write a report on these logits as one HTML file that needs no network.
 

@@ -15,7 +15,8 @@ from tepid.errors import InputError, RowError
 class Block(NamedTuple):
     """Rows `start`, `start + 1`, … of a source, or, where `numbers` is given, the rows it lists.
 
-    `peers` are the same rows as other models see them.
+    `peers` are the same rows as other models see them. `at` is the row of the file or partition
+    called `name` with which the block begins, where that is not the whole source.
     """
 
     logits: Any
@@ -26,6 +27,7 @@ class Block(NamedTuple):
     groups: Any = None
     peers: tuple[Any, ...] = ()
     numbers: Int64 | None = None
+    at: int | None = None
 
     def part(self, chosen: Int64) -> "Block":
         """The rows at these places in the block."""
@@ -35,8 +37,10 @@ class Block(NamedTuple):
             for column in (self.labels, self.weight, self.groups)
         )
         peers = tuple(peer[chosen] for peer in self.peers)
-        logits = self.logits[chosen]
-        return Block(logits, labels, weight, self.start, self.name, groups, peers, numbers)
+        return self._replace(
+            logits=self.logits[chosen], labels=labels, weight=weight, groups=groups, peers=peers,
+            numbers=numbers,
+        )  # fmt: skip
 
     def half(self, parity: int) -> Int64:
         """The places of the even or odd rows of the source, whatever the blocks are."""
@@ -47,8 +51,36 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Part:
+    """Rows that can be read by themselves, here or on another machine: a file, or a partition.
+
+    `read(rows)` yields blocks of about that many rows afresh, each with the columns that it
+    carries; their `start` counts from the part's first row. A part travels, so it holds a path and
+    not an open file.
+    """
+
+    name: str
+    read: Callable[[int], Iterator[Block]]
+    rows: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """A column that comes block by block with the logits; as an array, all of it is read."""
+
+    whole: Callable[[], Any]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:  # noqa: FBT001  # NumPy's
+        column = np.asarray(self.whole(), dtype)
+        return column.copy() if copy else column
+
+
+@dataclass(frozen=True)
 class Source:
     """Logits as blocks; `read(rows)` yields arrays (n, k) of about that many rows, afresh.
+
+    A source of several files or partitions has `parts`, and its `read` yields their blocks, with
+    the columns that are `Carried`.
 
     `lead` is the shape of an array without its class axis, where there is such an array; `binary`
     says that it holds one logit for each row. `groups` names the group of each row; `peers` are
@@ -68,6 +100,7 @@ class Source:
     groups: Any = None
     peers: tuple["Source", ...] = ()
     estimate: int | None = None
+    parts: tuple[Part, ...] = ()
 
     @property
     def expected(self) -> int | None:
@@ -78,23 +111,36 @@ class Source:
         """Every block in order, its columns cut to match; checks that all of them line up."""
         start, classes = 0, self.classes
         others = [_Reading(peer, rows) for peer in self.peers]
-        for logits in self.read(rows):
-            stop = start + logits.shape[0]
-            k = shapes.class_count(logits)
+        for piece in self.read(rows):
+            block = piece if isinstance(piece, Block) else Block(piece, None, None, 0, self.name)
+            stop = start + block.logits.shape[0]
+            k = shapes.class_count(block.logits)
             if classes is not None and k != classes:
+                where = start if block.at is None else block.at
                 raise InputError(
-                    f"{self.name} must have {classes} classes in every block, "
-                    f"got {k} in the block that starts at row {start}"
+                    f"{block.name} must have {classes} classes in every block, "
+                    f"got {k} in the block that starts at row {where}"
                 )
             classes = k
-            columns = [_cut(column, start, stop, name) for name, column in self._columns()]
-            labels, weight, groups = columns
-            peers = tuple(other.following(len(logits), start, k) for other in others)
-            yield Block(logits, labels, weight, start, self.name, groups, peers)
+            labels, weight, groups = (
+                _cut(column, given, start, stop, name)
+                for (name, column), given in zip(
+                    self._columns(), (block.labels, block.weight, block.groups), strict=True
+                )
+            )
+            peers = tuple(other.following(stop - start, start, k) for other in others)
+            yield block._replace(
+                labels=labels, weight=weight, start=start, groups=groups, peers=peers
+            )
             start = stop
         self._check_end(start)
         for other in others:
             other.check_end(start)
+
+    def logits(self, rows: int) -> Iterator[Any]:
+        """The logits of every block and nothing beside them."""
+        for piece in self.read(rows):
+            yield piece.logits if isinstance(piece, Block) else piece
 
     def _columns(self) -> tuple[tuple[str, Any], ...]:
         return (
@@ -107,7 +153,7 @@ class Source:
         if rows == 0:
             raise InputError(f"{self.name} must have at least one row, got none")
         for name, column in self._columns():
-            if column is not None and len(column) != rows:
+            if column is not None and not isinstance(column, Carried) and len(column) != rows:
                 raise _mismatch(name, len(column), rows)
 
     def unlabelled(self) -> "Source":
@@ -123,7 +169,7 @@ class _Reading:
     """A peer's rows, handed out in the portions in which the model's own come."""
 
     def __init__(self, source: Source, rows: int) -> None:
-        self.name, self.blocks = source.name, source.read(rows)
+        self.name, self.blocks = source.name, source.logits(rows)
         self.left: list[Any] = []
 
     def following(self, count: int, start: int, classes: int) -> Array:
@@ -150,9 +196,11 @@ class _Reading:
             raise _mismatch(self.name, "more", rows)
 
 
-def _cut(column: Any, start: int, stop: int, name: str) -> Any:
+def _cut(column: Any, carried: Any, start: int, stop: int, name: str) -> Any:
     if column is None:
         return None
+    if isinstance(column, Carried):
+        return carried
     if len(column) < stop:
         raise _mismatch(name, len(column), stop)
     return column[start:stop]
@@ -163,6 +211,8 @@ def _mismatch(name: str, got: int | str, rows: int) -> InputError:
 
 
 def located(error: RowError, block: Block) -> RowError:
-    """A complaint about a block's row, told of the whole source."""
+    """A complaint about a block's row, told of the whole source, or of the part it is in."""
     about_logits = error.name == "logits"
-    return error.moved(block.start, block.name if about_logits else error.name)
+    if block.at is None:
+        return error.moved(block.start, block.name if about_logits else error.name)
+    return error.moved(block.at, block.name if about_logits else f"{error.name} of {block.name}")

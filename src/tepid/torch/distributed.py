@@ -10,7 +10,7 @@ from typing import Any
 import torch.distributed as dist
 
 from tepid.engines import Threads
-from tepid.engines.threads import Summary
+from tepid.engines.engine import Summary
 from tepid.errors import InputError
 from tepid.sources import Block, Source
 
@@ -73,7 +73,7 @@ class _Count:
 
         def counted(rows: int) -> Iterator[Any]:
             for block in read(rows):
-                self.seen += len(block)
+                self.seen += len(block.logits if isinstance(block, Block) else block)
                 yield block
             self.ended = True
 

@@ -174,7 +174,7 @@ def spilled(source: Source, folder: str | os.PathLike[str] | None = None) -> Ite
 
 
 def _written(path: Path, source: Source) -> Source:
-    blocks = (_host(z) for z in source.read(1 << 16))
+    blocks = (_host(z) for z in source.logits(1 << 16))
     first = next(blocks, None)
     if first is None:
         return source
