@@ -58,6 +58,9 @@ OPTIONAL = {
     "matplotlib": ("plots/",),
     "onnx": ("onnx/",),
     "onnxruntime": ("onnx/",),
+    "dask": ("engines/dask.py", "sources/partitions.py"),
+    "distributed": ("engines/dask.py",),
+    "pyspark": ("engines/spark.py",),
 }
 
 

@@ -1,5 +1,7 @@
 """A source of several parts is the rows of all of them."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -29,7 +31,7 @@ def _parts(logits, labels=None, groups=None, cuts=(0, 0, 1, 700)):
     columns = (labels, groups)
     return tuple(
         _part(f"part-{i}", logits[a:b], *(c if c is None else c[a:b] for c in columns))
-        for i, (a, b) in enumerate(zip(ends, ends[1:], strict=False))
+        for i, (a, b) in enumerate(itertools.pairwise(ends))
     )
 
 
@@ -51,7 +53,7 @@ def test_parts_give_the_temperature_of_their_rows_together(rows):
 
 def test_columns_come_with_the_blocks_and_as_a_whole(rows):
     logits, labels, groups = rows
-    source = from_parts(_parts(logits, labels, groups), carrying=("labels", "groups"))
+    source = from_parts(_parts(logits, labels, groups), columns=("labels", "groups"))
     assert isinstance(source.labels, Carried)
     np.testing.assert_array_equal(np.asarray(source.labels), labels)
     apart = tepid.from_labels(source)
@@ -70,7 +72,7 @@ def test_a_bad_row_is_named_with_its_part_and_its_place_there(rows):
 def test_a_bad_label_is_named_with_its_part(rows):
     logits, labels, _ = rows
     labels[1500] = 7
-    source = from_parts(_parts(logits, labels), carrying=("labels",))
+    source = from_parts(_parts(logits, labels), columns=("labels",))
     with pytest.raises(tepid.InputError, match=r"labels of part-3 .* row 800$"):
         tepid.from_labels(source)
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tepid.engines.engine import Progress, Summary
-from tepid.errors import InputError, RowError
+from tepid.engines.portions import blamed, numbered, portions
+from tepid.errors import InputError
 from tepid.shapes import rows_per_block
-from tepid.sources.block import Block, Source, located
+from tepid.sources.block import Block, Source
 
 Waiting = deque[tuple[Block, Future[Summary]]]
 
@@ -29,18 +30,33 @@ class Threads:
 
     def total(self, of: Callable[[Block], Summary], source: Source, stage: str) -> Summary:
         """The sum of `of(block)` over all blocks, added in the order of the rows."""
+        total = self._sum(of, source, stage)
+        if total is None:
+            raise InputError(f"{source.name} must have at least one row, got none")
+        return total
+
+    def _sum(
+        self, of: Callable[[Block], Summary], source: Source, stage: str, start: int = 0
+    ) -> Summary | None:
         threads = self.threads
         size = None if source.rows is None else source.rows * (source.classes or 2)
         if size is not None and size < _LOGITS_FOR_TWO:
             threads = 1
         total = None
-        for block, part in _mapped(of, source.blocks(_rows_per_block(source, threads)), threads):
+        blocks = numbered(source.blocks(_rows_per_block(source, threads), some=False), start)
+        for block, part in _mapped(of, blocks, threads):
             total = part if total is None else total + part
             if self.progress:
                 self.progress(stage, block.start + len(block.logits), source.expected)
-        if total is None:  # the source refuses to be empty before this can happen
-            raise InputError(f"{source.name} must have at least one row, got none")
         return total
+
+    def each(
+        self, of: Callable[[Block], Summary], source: Source, stage: str, wanted: list[int]
+    ) -> Iterator[tuple[int, Summary | None]]:
+        """The sum over each wanted part of a source, one part after the other; None of no rows."""
+        shares = portions(source)
+        for place in wanted:
+            yield place, self._sum(of, shares[place].source, stage, shares[place].start)
 
     @property
     def threads(self) -> int:
@@ -89,7 +105,7 @@ def _begun(
     of: Callable[[Block], Summary], block: Block, waiting: Waiting[Summary], helpers: int
 ) -> Future[Summary]:
     if sum(not future.done() for _, future in waiting) < 2 * helpers:
-        return _pool(helpers, os.getpid()).submit(_of, of, block)
+        return _pool(helpers, os.getpid()).submit(blamed, of, block)
     return _done(of, block)
 
 
@@ -102,7 +118,7 @@ def _take_over(of: Callable[[Block], Summary], waiting: Waiting[Summary]) -> Non
 def _done(of: Callable[[Block], Summary], block: Block) -> Future[Summary]:
     future: Future[Summary] = Future()
     try:
-        future.set_result(_of(of, block))
+        future.set_result(blamed(of, block))
     except InputError as error:  # told when its turn comes, so that the first bad row is named
         future.set_exception(error)
     return future
@@ -112,13 +128,6 @@ def _done(of: Callable[[Block], Summary], block: Block) -> Future[Summary]:
 def _pool(helpers: int, process: int) -> ThreadPoolExecutor:  # noqa: ARG001  # threads do not fork
     """Threads that wait for work between the passes of a fit; starting them takes longer."""
     return ThreadPoolExecutor(helpers, thread_name_prefix="tepid")
-
-
-def _of(of: Callable[[Block], Summary], block: Block) -> Summary:
-    try:
-        return of(block)
-    except RowError as error:
-        raise located(error, block) from None
 
 
 def _positive(name: str, value: int | str) -> int:

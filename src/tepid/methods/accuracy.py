@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tepid.curve import Curve
-from tepid.engines import Engine, Threads
+from tepid.engines import Engine, suited
 from tepid.errors import InputError
 from tepid.methods import verdict
 from tepid.methods.errors import around, matching_error
@@ -53,7 +53,7 @@ def from_accuracy(
     source = open_source(
         logits, sample_weight=sample_weight, class_axis=class_axis, groups=groups
     ).unlabelled()
-    engine = engine or Threads()
+    engine = suited(engine, source)
     known = _by_key(accuracy, source)
 
     def fit(key: Key) -> Asking[Fit]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tepid.curve import Curve
-from tepid.engines import Engine, Threads
+from tepid.engines import Engine, suited
 from tepid.lattice import Lattice
 from tepid.methods.accuracy import from_accuracy
 from tepid.methods.few import from_few_labels
@@ -115,8 +115,8 @@ def advise(
     others: uts 1.059, guarded 1.000; they differ by a factor of 1.62.
     would help most: labels for some rows, to see whether a single temperature fits at all.
     """
-    engine = engine or Threads()
     rows = open_source(logits).unlabelled()
+    engine = suited(engine, rows)
     answers = {"uts": from_logits(rows, engine=engine), "guarded": guarded(rows, engine=engine)}
     if others:
         answers["models"] = from_models(rows, *others, engine=engine)

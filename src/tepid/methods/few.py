@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from tepid.curve import Curve
-from tepid.engines import Engine, Threads
+from tepid.engines import Engine, suited
 from tepid.errors import InputError
 from tepid.methods import verdict
 from tepid.methods.errors import around
@@ -50,7 +50,6 @@ def from_few_labels(
     >>> t.interval[0] < 3 < t.interval[1]
     True
     """
-    engine = engine or Threads()
     unlabelled = open_source(logits, class_axis=class_axis, groups=groups).unlabelled()
     few = open_source(labelled_logits, labels=labels, class_axis=class_axis, groups=labelled_groups)
     if few.labels is None:
@@ -58,6 +57,7 @@ def from_few_labels(
     if (unlabelled.groups is None) != (few.groups is None):
         raise InputError("groups and labelled_groups must go together, got one")
     check_repeatable(unlabelled)
+    engine = suited(engine, unlabelled, few)
     free = each_answered(lambda _: unsupervised(), unlabelled, engine)
     strangers = set(keys_of(few)) - set(free)
     if strangers:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tepid.engines import Engine, Threads
+from tepid.engines import Engine, suited
 from tepid.errors import InputError
 from tepid.methods import verdict
 from tepid.methods.accuracy import match
@@ -42,11 +42,11 @@ def guarded(
     """
     if not 0 < budget <= 1:
         raise InputError(f"budget must be in (0, 1], got {budget}")
-    engine = engine or Threads()
     source = open_source(
         logits, sample_weight=sample_weight, class_axis=class_axis, groups=groups
     ).unlabelled()
     check_repeatable(source)
+    engine = suited(engine, source)
     fits = each_answered(lambda _: _fit(budget), source, engine)
     return together(fits, source, engine)
 

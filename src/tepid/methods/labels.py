@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tepid.engines import Engine, Threads
+from tepid.engines import Engine, suited
 from tepid.errors import InputError
 from tepid.methods import verdict
 from tepid.methods.errors import around, loss_error
@@ -46,7 +46,7 @@ def from_labels(
     )
     if source.labels is None:
         raise InputError("labels must be given, got none")
-    engine = engine or Threads()
+    engine = suited(engine, source)
 
     def fit(_: Key) -> Asking[Fit]:
         answer = yield from search(QUESTION, repeatable=source.repeatable)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tepid.engines import Engine, Threads
+from tepid.engines import Engine, suited
 from tepid.errors import InputError
 from tepid.methods import verdict
 from tepid.methods.errors import loss_error
@@ -67,11 +67,11 @@ def from_logits(
     if not 0 <= deviations <= _MOST_DEVIATIONS:
         most = f"{_MOST_DEVIATIONS:g}"
         raise InputError(f"deviations must be a number in 0 to {most}, got {deviations}")
-    engine = engine or Threads()
     source = open_source(
         logits, sample_weight=sample_weight, class_axis=class_axis, groups=groups
     ).unlabelled()
     check_repeatable(source)
+    engine = suited(engine, source)
     fits = each_answered(lambda _: _fit(deviations, debias=debias), source, engine)
     return together(fits, source, engine)
 

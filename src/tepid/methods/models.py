@@ -10,7 +10,7 @@ import numpy as np
 from tepid import arrays, shapes, summary
 from tepid.arrays import Array, Float64, Int64
 from tepid.curve import Curve
-from tepid.engines import Engine, Threads
+from tepid.engines import Engine, suited
 from tepid.errors import InputError, RowError
 from tepid.lattice import Lattice
 from tepid.methods import verdict
@@ -90,8 +90,8 @@ def from_models(
     """
     if not others:
         raise InputError("others must be the logits of at least one more model, got none")
-    engine = engine or Threads()
     source = _beside(open_source(logits, groups=groups).unlabelled(), others)
+    engine = suited(engine, source, *source.peers)
     _check_ids(ids, len(others) + 1, source.rows)
     counted = engine.total(_agreement, source, "comparing models")
     kept, said = _gated(counted, len(others))

@@ -11,7 +11,7 @@ import numpy as np
 from tepid import arrays, summary
 from tepid.arrays import Float64
 from tepid.curve import Curve
-from tepid.engines import Engine, Threads
+from tepid.engines import Engine, suited
 from tepid.errors import InputError
 from tepid.lattice import Lattice
 from tepid.methods import verdict
@@ -74,11 +74,11 @@ def from_odds(
     >>> from_odds(logits).method
     'odds'
     """
-    engine = engine or Threads()
     source = open_source(
         logits, sample_weight=sample_weight, class_axis=class_axis, groups=groups
     ).unlabelled()
     check_repeatable(source)
+    engine = suited(engine, source)
     fits = each_answered(lambda _: _fit(prior), source, engine)
     return together(fits, source, engine)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tepid import arrays
 from tepid.curve import Curve
-from tepid.engines import Engine, Threads
+from tepid.engines import Engine, suited
 from tepid.errors import InputError, RowError
 from tepid.lattice import Lattice
 from tepid.methods import verdict
@@ -92,13 +92,13 @@ def from_source(
     """
     if shift not in get_args(Shift):
         raise InputError(f"shift must be one of {', '.join(get_args(Shift))}, got {shift!r}")
-    engine = engine or Threads()
     now = open_source(logits, groups=groups).unlabelled()
     past = dataclasses.replace(
         open_source(source_logits, labels=source_labels), name="source_logits"
     )
     if past.labels is None:
         raise InputError("source_labels must be given, got none")
+    engine = suited(engine, now, past)
     if not past.repeatable:
         raise InputError("source_logits must be readable more than once, got an iterator")
     fit = {"any": _any, "label": _label, "none": _none}[shift]
@@ -191,7 +191,8 @@ def _label(past: Source, now: Source, engine: Engine) -> dict[Key, Fit]:
         targets = _targets(first, now, engine, lambda _: 0)
         return {key: _fitted("label", first, target) for key, target in targets.items()}
     targets = _targets(first, now, engine, partial(Sample.of, temperature=first.temperature))
-    labels = arrays.label_column(past.labels, len(past.labels), curve.classes)
+    given = np.asarray(past.labels)
+    labels = arrays.label_column(given, len(given), curve.classes)
     old = np.bincount(labels, minlength=curve.classes) / len(labels)
     ratios = {key: grown(target.seen, old) for key, target in targets.items()}
     octave = -math.log2(first.temperature)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tepid.engines import Engine, Threads
+from tepid.engines import Engine, suited
 from tepid.errors import InputError
 from tepid.methods.logits import check_repeatable
 from tepid.replacing import replacing
@@ -46,8 +46,8 @@ def write(  # noqa: PLR0913  # what may be shown besides the logits is all optio
     The rows are read twice beyond the fits and never held, so that the report of fifty million is
     as small as that of fifty.
     """
-    engine = engine or Threads()
     source = open_source(logits, labels=labels)
+    engine = suited(engine, source)
     check_repeatable(source)
     pictures = None if images is None else open_pictures(images)
     titles = None if names is None else class_names(names)

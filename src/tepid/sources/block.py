@@ -56,12 +56,15 @@ class Part:
 
     `read(rows)` yields blocks of about that many rows afresh, each with the columns that it
     carries; their `start` counts from the part's first row. A part travels, so it holds a path and
-    not an open file.
+    not an open file. `digest` tells the size and the hash of what it holds. `lazy` are the columns
+    of a partition by name, as Dask's delayed values.
     """
 
     name: str
     read: Callable[[int], Iterator[Block]]
     rows: int | None = None
+    digest: Callable[[], str] | None = None
+    lazy: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +83,8 @@ class Source:
     """Logits as blocks; `read(rows)` yields arrays (n, k) of about that many rows, afresh.
 
     A source of several files or partitions has `parts`, and its `read` yields their blocks, with
-    the columns that are `Carried`.
+    the columns that are `Carried`. `frame` is the table of another system, such as Spark, that
+    holds the rows.
 
     `lead` is the shape of an array without its class axis, where there is such an array; `binary`
     says that it holds one logit for each row. `groups` names the group of each row; `peers` are
@@ -101,14 +105,18 @@ class Source:
     peers: tuple["Source", ...] = ()
     estimate: int | None = None
     parts: tuple[Part, ...] = ()
+    frame: Any = None
 
     @property
     def expected(self) -> int | None:
         """How many rows there are, or about how many."""
         return self.estimate if self.rows is None else self.rows
 
-    def blocks(self, rows: int) -> Iterator[Block]:
-        """Every block in order, its columns cut to match; checks that all of them line up."""
+    def blocks(self, rows: int, *, some: bool = True) -> Iterator[Block]:
+        """Every block in order, its columns cut to match; checks that all of them line up.
+
+        Unless there need not be `some`, no rows at all are refused.
+        """
         start, classes = 0, self.classes
         others = [_Reading(peer, rows) for peer in self.peers]
         for piece in self.read(rows):
@@ -133,7 +141,7 @@ class Source:
                 labels=labels, weight=weight, start=start, groups=groups, peers=peers
             )
             start = stop
-        self._check_end(start)
+        self._check_end(start, some=some)
         for other in others:
             other.check_end(start)
 
@@ -149,8 +157,8 @@ class Source:
             ("groups", self.groups),
         )
 
-    def _check_end(self, rows: int) -> None:
-        if rows == 0:
+    def _check_end(self, rows: int, *, some: bool) -> None:
+        if rows == 0 and some:
             raise InputError(f"{self.name} must have at least one row, got none")
         for name, column in self._columns():
             if column is not None and not isinstance(column, Carried) and len(column) != rows:

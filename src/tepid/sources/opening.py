@@ -12,8 +12,9 @@ import numpy as np
 
 from tepid import arrays, errors, shapes
 from tepid.errors import InputError
-from tepid.sources import files, grouping
-from tepid.sources.block import Source
+from tepid.sources import files, grouping, partitions
+from tepid.sources.block import Block, Source
+from tepid.sources.parts import mapped, reading
 
 
 def open_source(
@@ -30,10 +31,15 @@ def open_source(
     With `probabilities` the values are probabilities, and their logarithms are the logits. `groups`
     names the group of each row: an array, a file, or the name of a column of the logits' own file.
     """
+    if partitions.is_dask(logits):
+        source = partitions.from_dask(
+            logits, labels=labels, weight=sample_weight, groups=groups, axis=class_axis
+        )
+        return with_logarithms(source) if probabilities else source
     groups, inside = grouping.place(groups, logits)
     source = _opened(logits, class_axis, inside)
     if probabilities:
-        source = dataclasses.replace(source, read=_logarithms(source.read))
+        source = with_logarithms(source)
     y = source.labels if labels is None else open_column(labels, "labels", source.lead)
     u = source.weight
     if sample_weight is not None:
@@ -130,6 +136,24 @@ def _matrix(block: Any, class_axis: int | None) -> Any:
             f"got a block of shape {z.shape}"
         )
     return z
+
+
+def with_logarithms(source: Source) -> Source:
+    """The same source, whose values are probabilities, as logits."""
+    if source.parts:
+        parts = tuple(
+            mapped(part, _logarithm) if part.lazy is None else partitions.logarithms(part)
+            for part in source.parts
+        )
+        return dataclasses.replace(source, parts=parts, read=reading(parts))
+    return dataclasses.replace(source, read=_logarithms(source.read))
+
+
+def _logarithm(block: Block) -> Block:
+    try:
+        return block._replace(logits=arrays.logits_of(block.logits))
+    except errors.RowError as error:
+        raise error.moved(block.start, block.name) from None
 
 
 def _logarithms(read: Callable[[int], Iterator[Any]]) -> Callable[[int], Iterator[Any]]:

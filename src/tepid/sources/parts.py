@@ -1,5 +1,6 @@
 """A source of several parts: files of one folder, partitions of one collection."""
 
+import dataclasses
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any
@@ -14,34 +15,44 @@ def from_parts(
     *,
     name: str = "logits",
     classes: int | None = None,
-    carrying: Collection[str] = (),
+    columns: Collection[str] = (),
     estimate: int | None = None,
 ) -> Source:
-    """The rows of all parts, in order; `carrying` names the columns that come with the blocks.
+    """The rows of all parts, in order; `columns` names those that come with the blocks.
 
     They are some of `labels`, `weight` and `groups`.
     """
     counts = [part.rows for part in parts]
-    labels, weight, groups = (
-        Carried(partial(_whole, parts, column)) if column in carrying else None
-        for column in ("labels", "weight", "groups")
-    )
-    return Source(
-        partial(_read, parts),
+    source = Source(
+        reading(parts),
         name,
         rows=None if None in counts else sum(count or 0 for count in counts),
         classes=classes,
-        labels=labels,
-        weight=weight,
-        groups=groups,
         estimate=estimate,
         parts=parts,
     )
+    return dataclasses.replace(source, **carried(parts, columns))
+
+
+def carried(parts: tuple[Part, ...], names: Collection[str]) -> dict[str, Any]:
+    """The named columns as ones that come with the parts."""
+    return {name: Carried(partial(_whole, parts, name)) for name in names}
+
+
+def carrying(source: Source) -> list[str]:
+    """The names of the columns that come with a source's blocks."""
+    names = ("labels", "weight", "groups")
+    return [name for name in names if isinstance(getattr(source, name), Carried)]
+
+
+def reading(parts: tuple[Part, ...]) -> Callable[[int], Iterator[Block]]:
+    """A function that reads the blocks of all parts afresh."""
+    return partial(_read, parts)
 
 
 def mapped(part: Part, change: Callable[[Block], Block]) -> Part:
     """The same part with every block changed."""
-    return Part(part.name, partial(_changed, part, change), part.rows)
+    return dataclasses.replace(part, read=partial(_changed, part, change), lazy=None)
 
 
 def _read(parts: tuple[Part, ...], rows: int) -> Iterator[Block]:

@@ -1,0 +1,265 @@
+"""On Dask every method gives the temperature that threads give, whatever the partitions are."""
+
+import itertools
+import os
+import pickle
+import signal
+
+import numpy as np
+import pytest
+
+import tepid
+from tepid.engines.dask import Dask
+from tepid.sources.block import Block, Part
+from tepid.sources.parts import from_parts
+
+dask = pytest.importorskip("dask", reason="Dask is not installed")
+da = pytest.importorskip("dask.array", reason="Dask is not installed")
+dd = pytest.importorskip("dask.dataframe", reason="Dask is not installed")
+pd = pytest.importorskip("pandas")
+
+ROWS, CLASSES = 3001, 6
+CUTS = {
+    "even": (600, 600, 600, 600, 601),
+    "uneven": (1, 2000, 10, 990),
+    "with empty ones": (0, 1500, 0, 0, 1501, 0),
+    "of one row": (1, 1, 2998, 1),
+    "one": (3001,),
+    "many": (100,) * 30 + (1,),
+}
+METHODS = {
+    "logits": lambda z, y: tepid.from_logits(z),
+    "debiased": lambda z, y: tepid.from_logits(z, debias=True),
+    "labels": tepid.from_labels,
+    "accuracy": lambda z, y: tepid.from_accuracy(z, 0.6),
+    "odds": lambda z, y: tepid.from_odds(z),
+    "guarded": lambda z, y: tepid.guarded(3 * z, budget=0.9),
+    "models": lambda z, y: tepid.from_models(z, 1.5 * z**3),
+    "few": lambda z, y: tepid.from_few_labels(z, z[:60], y[:60]),
+    "source": lambda z, y: tepid.from_source(1.5 * z, z, y),
+    "source, label shift": lambda z, y: tepid.from_source(1.5 * z, z, y, shift="label"),
+}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(3)
+    z = (3 * rng.normal(size=(ROWS, CLASSES))).astype(np.float32)
+    return z, (z / 2 + rng.gumbel(size=z.shape)).argmax(axis=1)
+
+
+@pytest.fixture(scope="module")
+def alone(rows):
+    return {name: method(*rows).value for name, method in METHODS.items()}
+
+
+def _softmax(z):
+    p = np.exp(z.astype(np.float64))
+    return p / p.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_gives_the_same_on_every_cut(rows, alone, name, cuts):
+    z, y = (da.from_array(column, chunks=(cuts, *column.shape[1:])) for column in rows)
+    assert METHODS[name](z, y).value == pytest.approx(alone[name], rel=1e-9)
+
+
+def test_classes_in_several_chunks_are_brought_together(rows, alone):
+    z = da.from_array(rows[0], chunks=(700, 2))
+    assert tepid.from_logits(z).value == pytest.approx(alone["logits"], rel=1e-9)
+
+
+def test_labels_may_be_cut_elsewhere_or_be_in_memory(rows, alone):
+    z = da.from_array(rows[0], chunks=(700, CLASSES))
+    for labels in (da.from_array(rows[1], chunks=999), rows[1]):
+        assert tepid.from_labels(z, labels).value == pytest.approx(alone["labels"], rel=1e-9)
+
+
+def test_binary_logits_of_one_dimension_are_read(rows):
+    z = rows[0][:, 0]
+    t = tepid.from_accuracy(da.from_array(z, chunks=500), 0.7)
+    assert t.value == pytest.approx(tepid.from_accuracy(z, 0.7).value, rel=1e-9)
+
+
+def test_probabilities_are_read_as_such(rows):
+    p = _softmax(rows[0])
+    lazy = tepid.sources.open_source(da.from_array(p, chunks=(700, CLASSES)), probabilities=True)
+    here = tepid.sources.open_source(p, probabilities=True)
+    assert lazy.parts[0].lazy is not None
+    assert tepid.from_logits(lazy).value == pytest.approx(tepid.from_logits(here).value, rel=1e-9)
+
+
+def test_what_is_no_probability_is_named_with_its_partition(rows):
+    p = _softmax(rows[0])
+    p[705, 1] = -1
+    lazy = tepid.sources.open_source(da.from_array(p, chunks=(700, CLASSES)), probabilities=True)
+    with pytest.raises(tepid.InputError, match=r"partition 1 must .* row 5"):
+        tepid.from_logits(lazy)
+
+
+@pytest.fixture(scope="module")
+def frame(rows):
+    table = pd.DataFrame(rows[0], columns=[f"class {k}" for k in range(CLASSES)])
+    table["label"], table["id"] = rows[1], np.arange(ROWS)
+    table["site"] = np.where(np.arange(ROWS) % 3, "here", "there")
+    return table
+
+
+def test_a_data_frame_has_its_labels_and_groups_in_columns(rows, frame):
+    lazy = tepid.from_labels(dd.from_pandas(frame, npartitions=5), groups="site")
+    here = tepid.from_labels(*rows, groups=frame["site"].to_numpy())
+    assert lazy.value == pytest.approx(here.value, rel=1e-9)
+    for name, t in here.groups.items():
+        assert lazy.groups[name].value == pytest.approx(t.value, rel=1e-9)
+
+
+def test_a_data_frame_may_hold_the_logits_as_lists(rows, alone):
+    table = pd.DataFrame({"logits": list(rows[0]), "y": rows[1]})
+    with dask.config.set({"dataframe.convert-string": False}):  # which writes lists as text
+        lazy = dd.from_pandas(table, npartitions=4)
+    assert tepid.from_labels(lazy, "y").value == pytest.approx(alone["labels"], rel=1e-9)
+
+
+def test_a_partition_that_a_filter_leaves_empty_changes_nothing(rows, frame):
+    lazy = dd.from_pandas(frame, npartitions=5)
+    t = tepid.from_logits(lazy[lazy["id"] < 1000])
+    assert t.value == pytest.approx(tepid.from_logits(rows[0][:1000]).value, rel=1e-9)
+
+
+def test_an_unknown_column_is_named(frame):
+    lazy = dd.from_pandas(frame, npartitions=2)
+    with pytest.raises(tepid.InputError, match=r"groups must name one of the columns .*'place'"):
+        tepid.from_logits(lazy, groups="place")
+
+
+def test_the_bad_row_is_named_with_its_partition(rows):
+    z = rows[0].copy()
+    z[1203, 4] = np.inf
+    with pytest.raises(tepid.InputError, match=r"^partition 2 must be finite.* class 4 at row 3$"):
+        tepid.from_logits(da.from_array(z, chunks=(600, CLASSES)))
+
+
+def test_labels_that_are_too_few_are_counted(rows):
+    z, y = da.from_array(rows[0], chunks=(600, CLASSES)), da.from_array(rows[1][:9], chunks=5)
+    with pytest.raises(tepid.InputError, match=r"labels must have .* 3001 rows, got 9"):
+        tepid.from_labels(z, y)
+
+
+def test_peers_that_are_cut_elsewhere_are_refused(rows):
+    z, other = da.from_array(rows[0], chunks=(600, 6)), da.from_array(rows[0], chunks=(700, 6))
+    with pytest.raises(tepid.InputError, match="other 1 must be cut into parts as the logits are"):
+        tepid.from_models(z, other)
+
+
+def test_an_array_of_no_rows_is_refused():
+    with pytest.raises(tepid.InputError, match="at least one row"):
+        tepid.from_logits(da.zeros((0, 3), chunks=(5, 3)))
+
+
+def test_tasks_are_called_by_what_they_do_and_only_summaries_travel(rows):
+    seen = {}
+
+    def done(key, result, *_):
+        seen.setdefault(dask.utils.key_split(key), []).append(len(pickle.dumps(result)))
+
+    with dask.callbacks.Callback(posttask=done):
+        tepid.from_logits(da.from_array(rows[0], chunks=(300, CLASSES)))
+    named = {name for name in seen if name.startswith("tepid-")}
+    assert {"tepid-reading", "tepid-summing", "tepid-finishing", "tepid-adding"} <= named
+    assert len(seen["tepid-reading"]) == 11
+    assert len(seen["tepid-adding"]) == 3 * (2 + 1)  # eleven by eight, then two
+    for name in named - {"tepid-question"}:
+        assert max(seen[name]) < rows[0].nbytes / 4 / 3, name
+
+
+# ---- on a cluster of two processes, which fail
+
+
+@pytest.fixture(scope="module")
+def client():
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+    cluster = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    )
+    with cluster, distributed.Client(cluster, set_as_default=False) as client:
+        yield client
+
+
+def _shards(rows, faults=()):
+    ends = np.linspace(0, ROWS, 8).astype(int)
+    return from_parts(
+        tuple(
+            Part(f"shard {i}", _Shard(rows[a:b], f"shard {i}", dict(faults).get(i)), int(b - a))
+            for i, (a, b) in enumerate(itertools.pairwise(ends))
+        )
+    )
+
+
+class _Shard:
+    """Rows that are read well, but for a fault the first time."""
+
+    def __init__(self, rows, name, fault=None):
+        self.rows, self.name, self.fault = rows, name, fault
+
+    def __call__(self, _rows):
+        if self.fault:
+            self.fault()
+        yield Block(self.rows, None, None, 0, self.name)
+
+
+class _Once:
+    """Something that goes wrong once on this machine, whoever does it."""
+
+    def __init__(self, marker, wrong):
+        self.marker, self.wrong = str(marker), wrong
+
+    def __call__(self):
+        try:
+            os.close(os.open(self.marker, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return
+        self.wrong()
+
+
+def _die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _fail():
+    raise OSError(5, "the disk was away for a moment")
+
+
+def _forbidden():
+    raise tepid.InputError("shard 3 must be whole, got a damaged file")
+
+
+@pytest.mark.parametrize("name", ["logits", "accuracy"])
+def test_a_cluster_gives_the_same(client, rows, alone, name):
+    engine = Dask(client)
+    method = {
+        "logits": tepid.from_logits,
+        "accuracy": lambda z, **o: tepid.from_accuracy(z, 0.6, **o),
+    }
+    t = method[name](_shards(rows[0]), engine=engine)
+    assert t.value == pytest.approx(alone[name], rel=1e-9)
+
+
+def test_a_task_that_fails_once_is_tried_again(client, rows, alone, tmp_path):
+    source = _shards(rows[0], {2: _Once(tmp_path / "failed", _fail)})
+    t = tepid.from_logits(source, engine=Dask(client))
+    assert (tmp_path / "failed").exists()
+    assert t.value == pytest.approx(alone["logits"], rel=1e-9)
+
+
+def test_a_worker_that_is_killed_changes_nothing(client, rows, alone, tmp_path):
+    source = _shards(rows[0], {4: _Once(tmp_path / "killed", _die)})
+    t = tepid.from_logits(source, engine=Dask(client))
+    assert (tmp_path / "killed").exists()
+    assert t.value == pytest.approx(alone["logits"], rel=1e-9)
+
+
+def test_a_corrupt_shard_is_named_and_not_tried_again(client, rows):
+    source = _shards(rows[0], {3: _forbidden})
+    with pytest.raises(tepid.InputError, match="shard 3 must be whole"):
+        tepid.from_logits(source, engine=Dask(client))
