@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tepid.lattice import Lattice
     from tepid.methods import (
         Advice,
+        Summaries,
         advise,
         counted,
         from_accuracy,
@@ -38,9 +39,12 @@ if TYPE_CHECKING:
         from_models,
         from_odds,
         from_source,
+        from_summaries,
         guarded,
         judged,
         labels_to_halve,
+        merged,
+        summarise,
         would_help,
     )
     from tepid.reliability import Reliability
@@ -50,6 +54,10 @@ if TYPE_CHECKING:
 # Names are imported when first used, so that `tepid --help` does not wait for numba.
 _HOMES = {
     "Advice": "methods",
+    "Summaries": "methods",
+    "from_summaries": "methods",
+    "merged": "methods",
+    "summarise": "methods",
     "Curve": "curve",
     "InputError": "errors",
     "Lattice": "lattice",
@@ -96,6 +104,7 @@ __all__ = [
     "InputError",
     "Lattice",
     "Reliability",
+    "Summaries",
     "Tails",
     "Temperature",
     "Threads",
@@ -112,11 +121,13 @@ __all__ = [
     "from_models",
     "from_odds",
     "from_source",
+    "from_summaries",
     "guarded",
     "judged",
     "labels_to_halve",
     "load",
     "logits_of",
+    "merged",
     "metrics",
     "online",
     "optimum",
@@ -125,6 +136,7 @@ __all__ = [
     "scaling",
     "shapes",
     "sources",
+    "summarise",
     "would_help",
 ]
 

@@ -40,6 +40,11 @@ class Lattice:
         return _nodes(self)
 
     @property
+    def per_octave(self) -> int:
+        """How many nodes lie between one and its double."""
+        return len(self.starts)
+
+    @property
     def unit(self) -> float:
         """The power of two at or just below the first node."""
         return 2.0 ** math.floor(math.log2(self.starts[0]))

@@ -20,6 +20,7 @@ from tepid.cli import (
     fitting,
     reporting,
     scoring,
+    summarising,
 )
 
 _GREETING = """\
@@ -65,6 +66,8 @@ app.command()(scoring.score)
 app.command()(comparing.compare)
 app.command(name="onnx")(deploying.deploy)
 app.command()(reporting.report)
+app.command()(summarising.summarise)
+app.command()(summarising.merge)
 app.command()(demonstrating.demo)
 app.command()(examining.doctor)
 

@@ -66,19 +66,21 @@ class Evidence:
         if (self.correct is None) != (self.of is None):
             raise tepid.InputError("--correct and --of must go together, got one")
 
-    def fit(self, source: "tepid.sources.Source", engine: "tepid.Threads") -> "tepid.Temperature":
+    def fit(
+        self, source: "tepid.sources.Source", engine: "tepid.engines.Engine"
+    ) -> "tepid.Temperature":
         """The temperature by the method that uses what is known."""
         if self.labels is not None:
             return tepid.from_labels(source, engine=engine)
         if self.accuracy is not None or self.correct is not None:
-            known, error = self._known()
+            known, error = self.known()
             return tepid.from_accuracy(source, known, standard_error=error, engine=engine)
         if self.few is not None:
             return tepid.from_few_labels(source, self._few(self.few), None, engine=engine)
         return self._beside(source, engine)
 
     def _beside(
-        self, source: "tepid.sources.Source", engine: "tepid.Threads"
+        self, source: "tepid.sources.Source", engine: "tepid.engines.Engine"
     ) -> "tepid.Temperature":
         if self.also:
             return tepid.from_models(source, *self.also, engine=engine)
@@ -89,7 +91,7 @@ class Evidence:
         return self._alone(source, engine)
 
     def _alone(
-        self, source: "tepid.sources.Source", engine: "tepid.Threads"
+        self, source: "tepid.sources.Source", engine: "tepid.engines.Engine"
     ) -> "tepid.Temperature":
         if self.guarded:
             return tepid.guarded(source, budget=self.budget, engine=engine)
@@ -108,7 +110,8 @@ class Evidence:
         where = output.labels_beside(path)
         return tepid.sources.open_source(path, labels=where, groups=self.groups)
 
-    def _known(self) -> tuple[float | tuple[float, float], float]:
+    def known(self) -> tuple[float | tuple[float, float], float]:
+        """The accuracy or its range, and its standard error."""
         if self.accuracy is not None:
             return accuracy_of(self.accuracy)
         return tepid.counted(self.correct or 0, self.of or 0)

@@ -8,12 +8,16 @@ from rich.table import Table
 from rich.text import Text
 
 import tepid
-from tepid.cli import options, output, reporting, scaled
+from tepid.cli import options, output, reporting, scaled, summed
 from tepid.cli.evidence import Evidence
+from tepid.cli.machines import Machine
+
+# A precision as coarse as this is that of sums, not of float32.
+SUMMED = 1e-5
 
 
 def fit(
-    logits: options.Logits,
+    logits: options.SomeShards = None,
     labels: Annotated[
         str | None, typer.Option(help="Labels of every row, if there are any.")
     ] = None,
@@ -58,7 +62,13 @@ def fit(
     sample_weight: Annotated[str | None, typer.Option(help="A file of one weight per row.")] = None,
     probabilities: options.Probabilities = False,
     class_axis: options.ClassAxis = None,
+    summary: Annotated[
+        Path | None, typer.Option(help="Fit from what `tepid merge` wrote, without any rows.")
+    ] = None,
     threads: options.ThreadCount = None,
+    engine: options.EngineName = "threads",
+    scheduler: options.Scheduler = None,
+    checkpoint: options.Checkpoint = None,
     as_json: options.Json = False,
 ) -> None:
     """Find a temperature: from logits alone, or with what else is known.
@@ -84,10 +94,18 @@ def fit(
         method,
     )
     evidence.check()
-    inputs = (logits, labels, sample_weight, few, source, *(also or ()))
+    inputs = (*(logits or ()), labels, sample_weight, few, source, *(also or ()))
     _check_outputs(out, report, method, inputs)
+    machine = Machine(threads, engine, scheduler, checkpoint)
+    machine.check()
+    if summary is not None:
+        summed.check(evidence, machine, logits, report)
+        _deliver(summed.fit(evidence, summary), out, None, as_json=as_json)
+        return
+    if not logits:
+        raise tepid.InputError("logits must be given, got neither them nor a --summary")
     data = tepid.sources.open_source(
-        logits,
+        logits[0] if len(logits) == 1 else logits,
         labels=labels,
         sample_weight=sample_weight,
         class_axis=class_axis,
@@ -99,10 +117,10 @@ def fit(
     if method != "temperature":
         scaled.fit(data, method, out, as_json=as_json)
         return
-    with output.working(threads) as engine:
-        result = evidence.fit(data, engine)
+    with machine.working(repr(evidence)) as place:
+        result = evidence.fit(data, place)
         if report is not None:
-            tepid.report.write(report, data, temperatures=[result], engine=engine)
+            tepid.report.write(report, data, temperatures=[result], engine=place)
     _deliver(result, out, report, as_json=as_json)
 
 
@@ -154,6 +172,8 @@ def show(result: "tepid.Temperature", path: str | None) -> None:
         rows[name] = "{:.4f} to {:.4f}".format(*result.interval)
     if result.sensitivity:
         rows["T with ½ σ, 2 σ"] = "{:.4f}, {:.4f}".format(*result.sensitivity)
+    if result.precision >= SUMMED:
+        rows["read off sums, within"] = f"{100 * result.precision:g} % of the fit to the rows"
     screen = output.console()
     screen.print(output.two_columns(rows, "calibration"))
     if result.groups:

@@ -8,6 +8,9 @@ import typer
 Logits = Annotated[
     str, typer.Argument(help="Logits: .npy, .npz (or file.npz#member) or .csv, rows by classes.")
 ]
+_SHARDS = typer.Argument(help="Logits, rows by classes; several files are taken together.")
+Shards = Annotated[list[str], _SHARDS]
+SomeShards = Annotated[list[str] | None, _SHARDS]
 Labels = Annotated[
     str | None,
     typer.Argument(help="Labels; left out, the member or column `labels` of the logits' file."),
@@ -33,6 +36,16 @@ OlderSet = Annotated[
     str | None, typer.Option("--source", help="An older labelled set: `logits` and `labels`.")
 ]
 Few = Annotated[str | None, typer.Option(help="A few labelled rows: `logits` and `labels`.")]
+EngineName = Annotated[
+    str, typer.Option("--engine", help="Where to sum files: threads here, or dask.")
+]
+Scheduler = Annotated[
+    str | None, typer.Option(help="With --engine dask: a cluster's address, tcp://HOST:8786.")
+]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(help="Keep what each file gave in this folder; run again, the fit goes on."),
+]
 Groups = Annotated[
     str | None,
     typer.Option(

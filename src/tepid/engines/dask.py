@@ -4,6 +4,7 @@ With a `distributed` client, or with the one that is there already, on its worke
 whatever scheduler Dask is set to.
 """
 
+import contextlib
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -91,6 +92,26 @@ class Dask:
         if client is None:
             return tuple(dask.compute(*tasks))
         return tuple(client.gather(client.compute(tasks, retries=_RETRIES)))
+
+
+@contextlib.contextmanager
+def connected(address: str | None, progress: Progress | None = None) -> Iterator[Dask]:
+    """An engine on the cluster at an address, or on one that is started here, in this process."""
+    import distributed  # noqa: PLC0415  # Dask alone does without
+
+    if address is None:
+        cluster = distributed.LocalCluster(processes=False, dashboard_address=":0")
+        with cluster, distributed.Client(cluster, set_as_default=False) as client:
+            yield Dask(client, progress)
+        return
+    try:
+        client = distributed.Client(address, timeout="10s", set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"scheduler must be the address of a cluster, got {address} ({error})"
+        ) from None
+    with client:
+        yield Dask(client, progress)
 
 
 @dataclass(frozen=True)

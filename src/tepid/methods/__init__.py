@@ -9,9 +9,11 @@ from tepid.methods.logits import from_logits
 from tepid.methods.models import from_models
 from tepid.methods.odds import from_odds
 from tepid.methods.shift import from_source
+from tepid.methods.summaries import Summaries, from_summaries, merged, summarise
 
 __all__ = [
     "Advice",
+    "Summaries",
     "advise",
     "counted",
     "from_accuracy",
@@ -21,8 +23,11 @@ __all__ = [
     "from_models",
     "from_odds",
     "from_source",
+    "from_summaries",
     "guarded",
     "judged",
     "labels_to_halve",
+    "merged",
+    "summarise",
     "would_help",
 ]

@@ -48,8 +48,7 @@ def from_accuracy(
     >>> float(t(logits).max(axis=1).mean())
     0.6
     """
-    if not 0 <= standard_error < 1:
-        raise InputError(f"standard_error must be in [0, 1), got {standard_error}")
+    check_error(standard_error)
     source = open_source(
         logits, sample_weight=sample_weight, class_axis=class_axis, groups=groups
     ).unlabelled()
@@ -57,12 +56,19 @@ def from_accuracy(
     known = _by_key(accuracy, source)
 
     def fit(key: Key) -> Asking[Fit]:
-        low, high = known[key]
-        ends = tuple(partial(matching_confidence, accuracy=a) for a in (high, low) if low < high)
-        answer = yield from match((low + high) / 2, ends, repeatable=source.repeatable)
-        return _fitted(answer, standard_error)
+        return matched_fit(known[key], standard_error, repeatable=source.repeatable)
 
     return together(each_answered(fit, source, engine), source, engine)
+
+
+def matched_fit(
+    accuracy: tuple[float, float], standard_error: float, *, repeatable: bool
+) -> Asking[Fit]:
+    """The fit to a range of accuracies, whose ends may be one."""
+    low, high = accuracy
+    ends = tuple(partial(matching_confidence, accuracy=a) for a in (high, low) if low < high)
+    answer = yield from match((low + high) / 2, ends, repeatable=repeatable)
+    return _fitted(answer, standard_error)
 
 
 def _fitted(answer: Answer, standard_error: float) -> Fit:
@@ -114,24 +120,31 @@ def counted(correct: int, of: int) -> tuple[float, float]:
     return correct / of, math.sqrt(share * (1 - share) / (of + 2))
 
 
+def check_error(standard_error: float) -> None:
+    """Refuse what is no standard error of a share."""
+    if not 0 <= standard_error < 1:
+        raise InputError(f"standard_error must be in [0, 1), got {standard_error}")
+
+
 def _by_key(accuracy: Any, source: Source) -> dict[Key, tuple[float, float]]:
     """The range of accuracies of all rows and of each group."""
     keys = keys_of(source)
     if not isinstance(accuracy, Mapping):
-        return dict.fromkeys(keys, _range(accuracy))
+        return dict.fromkeys(keys, accuracy_range(accuracy))
     names = [key for key in keys if key is not None]
     given = {str(name): value for name, value in accuracy.items()}
     if not names or set(given) != set(names):
         wrong = sorted(set(given).symmetric_difference(names))
         raise InputError(f"accuracy must have one entry for each group, got a mismatch at {wrong}")
-    known: dict[Key, tuple[float, float]] = {name: _range(given[name]) for name in names}
+    known: dict[Key, tuple[float, float]] = {name: accuracy_range(given[name]) for name in names}
     groups = np.asarray(source.groups)
     counts = [float((groups == name).sum()) for name in names]
     ends = np.average([known[name] for name in names], axis=0, weights=counts)
     return known | {None: (float(ends[0]), float(ends[1]))}
 
 
-def _range(accuracy: Any) -> tuple[float, float]:
+def accuracy_range(accuracy: Any) -> tuple[float, float]:
+    """An accuracy, or a range of it, as a range."""
     try:
         ends = [float(end) for end in np.atleast_1d(accuracy)]
     except (TypeError, ValueError):

@@ -40,19 +40,25 @@ def guarded(
     >>> guarded(logits).status
     'abstained'
     """
-    if not 0 < budget <= 1:
-        raise InputError(f"budget must be in (0, 1], got {budget}")
+    check_budget(budget)
     source = open_source(
         logits, sample_weight=sample_weight, class_axis=class_axis, groups=groups
     ).unlabelled()
     check_repeatable(source)
     engine = suited(engine, source)
-    fits = each_answered(lambda _: _fit(budget), source, engine)
+    fits = each_answered(lambda _: guarded_fit(budget), source, engine)
     return together(fits, source, engine)
 
 
-def _fit(budget: float) -> Asking[Fit]:
-    answer, tails = yield from unsupervised()
+def check_budget(budget: float) -> None:
+    """Refuse what is no share."""
+    if not 0 < budget <= 1:
+        raise InputError(f"budget must be in (0, 1], got {budget}")
+
+
+def guarded_fit(budget: float, *, repeatable: bool = True) -> Asking[Fit]:
+    """The fit that abstains unless it can help, of all rows or of a group."""
+    answer, tails = yield from unsupervised(repeatable=repeatable)
     confidence = float(tails.confidence.sum() / tails.weight)
     rows, classes = round(answer.curve.rows), answer.curve.classes
     if answer.status != "ok" or not verdict.CONFIDENT <= confidence < 1:
@@ -68,7 +74,7 @@ def _fit(budget: float) -> Asking[Fit]:
         return Fit(t, None)
     odds = confidence / (1 - confidence) / answer.temperature**2
     wanted = min(max(odds / (1 + odds), confidence - budget), confidence + budget)
-    matched = yield from match(min(wanted, (1 + confidence) / 2))
+    matched = yield from match(min(wanted, (1 + confidence) / 2), repeatable=repeatable)
     t = Temperature(
         matched.temperature,
         "guarded",

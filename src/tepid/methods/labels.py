@@ -50,12 +50,13 @@ def from_labels(
 
     def fit(_: Key) -> Asking[Fit]:
         answer = yield from search(QUESTION, repeatable=source.repeatable)
-        return _fitted(answer)
+        return labelled_fit(answer)
 
     return together(each_answered(fit, source, engine), source, engine)
 
 
-def _fitted(answer: Answer) -> Fit:
+def labelled_fit(answer: Answer) -> Fit:
+    """The fit that an answer from labels is."""
     error = loss_error(answer.point)
     t = Temperature(
         answer.temperature,

@@ -92,8 +92,8 @@ def _fit(deviations: float, *, debias: bool) -> Asking[Fit]:
         jackknifed = yield from _jackknifed(deviations, answer)
         if jackknifed is not None:
             confidence = yield from mean_confidence(jackknifed)
-            return Fit(_result(answer, tails, jackknifed, confidence, debiased=True), error)
-    return Fit(_result(answer, tails, answer.temperature, answer.confidence), error)
+            return Fit(uts_result(answer, tails, jackknifed, confidence, debiased=True), error)
+    return Fit(uts_result(answer, tails, answer.temperature, answer.confidence), error)
 
 
 def thresholds_error(answer: Answer) -> float | None:
@@ -102,11 +102,19 @@ def thresholds_error(answer: Answer) -> float | None:
     return None if error is None else _THRESHOLDS_MOVE * error
 
 
-def unsupervised(deviations: float = 1.0) -> Asking[tuple[Answer, Tails]]:
+def unsupervised(
+    deviations: float = 1.0, *, repeatable: bool = True
+) -> Asking[tuple[Answer, Tails]]:
     """The answer of UTS, with the tails that its thresholds came from."""
-    tails: Tails = yield Pass(_tails, "reading")
+    tails: Tails = yield Pass(tails_of, "reading")
+    answer = yield from search(uts_question(tails, deviations), repeatable=repeatable)
+    return answer, tails
+
+
+def uts_question(tails: Tails, deviations: float = 1.0) -> Question:
+    """The question of UTS, at half, once and twice the deviations."""
     thresholds = tails.thresholds(np.array([[0.5], [1.0], [2.0]]) * deviations)
-    question = Question(
+    return Question(
         read=partial(least_loss, weighting=1),
         step=partial(loss_step, weighting=1),
         others=(partial(least_loss, weighting=0), partial(least_loss, weighting=2)),
@@ -115,11 +123,10 @@ def unsupervised(deviations: float = 1.0) -> Asking[tuple[Answer, Tails]]:
         per_octave=1,
         first=(-2, 2),
     )
-    answer = yield from search(question)
-    return answer, tails
 
 
-def _tails(block: Block) -> Tails:
+def tails_of(block: Block) -> Tails:
+    """The tails of a block."""
     return Tails.of(block.logits, sample_weight=block.weight)
 
 
@@ -138,9 +145,10 @@ def _jackknifed(deviations: float, answer: Answer) -> Asking[float | None]:
     return answer.temperature**2 / math.sqrt(even * odd)
 
 
-def _result(
+def uts_result(
     answer: Answer, tails: Tails, temperature: float, confidence: float, *, debiased: bool = False
 ) -> Temperature:
+    """The result of UTS, with what is to be said of it."""
     curve = answer.curve
     said = verdict.about_bounds(answer) + verdict.about_rows(curve)
     said += verdict.about_uts(curve, tails, debiased=debiased)

@@ -75,7 +75,7 @@ def search(question: Question, *, repeatable: bool = True) -> Asking[Answer]:
         question = dataclasses.replace(question, first=_ONLY)
     curve, readings = yield from located(question, moving=repeatable)
     if not repeatable:
-        return read_off(question, curve, readings)
+        return read_off(curve, readings)
     found, *others = (_bounded(r, curve) for r in readings)
     if readings[0].where != "inside":
         confidence = yield from mean_confidence(found)
@@ -85,10 +85,10 @@ def search(question: Question, *, repeatable: bool = True) -> Asking[Answer]:
     return exactly(question, temperature, curve, point, readings, tuple(others))
 
 
-def read_off(question: Question, curve: Curve, readings: list[Reading]) -> Answer:
+def read_off(curve: Curve, readings: list[Reading]) -> Answer:
     """The answer as far as a curve tells it, without another pass."""
     found, *others = (reading.temperature for reading in readings)
-    confidence, precision = confidence_at(curve, found), INTERPOLATION[question.per_octave]
+    confidence, precision = confidence_at(curve, found), INTERPOLATION[curve.lattice.per_octave]
     status = status_of(readings[0])
     return Answer(found, status, confidence, precision, curve, None, tuple(others), tuple(readings))
 

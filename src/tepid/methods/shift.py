@@ -131,7 +131,7 @@ def _with_entropies() -> Asking[tuple[Answer, Entropies | None]]:
     """Source scaling in two readings, the second of which also takes the entropies near its T."""
     curve, readings = yield from located(QUESTION)
     if readings[0].where != "inside":
-        return read_off(QUESTION, curve, readings), None
+        return read_off(curve, readings), None
     near = readings[0].temperature
     exact = curve_of(QUESTION, Lattice.point(near), exact=True)
     found = yield Pass(both(exact, partial(Entropies.of, temperature=near)), "finishing")
@@ -186,7 +186,7 @@ def _between(answer: Answer, before: Entropies, target: _Target) -> Fit:
 
 def _label(past: Source, now: Source, engine: Engine) -> dict[Key, Fit]:
     curve, readings = answered(located(QUESTION), past, engine)
-    first = read_off(QUESTION, curve, readings)
+    first = read_off(curve, readings)
     if first.status != "ok":
         targets = _targets(first, now, engine, lambda _: 0)
         return {key: _fitted("label", first, target) for key, target in targets.items()}
@@ -201,7 +201,7 @@ def _label(past: Source, now: Source, engine: Engine) -> dict[Key, Fit]:
 
     def reweighted(key: Key) -> Asking[Answer]:
         curve, readings = yield from weighing(located(question), ratios[key])
-        return read_off(question, curve, readings)
+        return read_off(curve, readings)
 
     answers = each_answered(reweighted, past, engine, tuple(ratios))
     return {key: _fitted("label", answers[key], t, *_sampled(t.seen)) for key, t in targets.items()}

@@ -18,7 +18,7 @@ def estimate_of(sums: Sums) -> float | None:
 def estimated(sums: Sums) -> Temperature:
     """The temperature of rows by UTS with the thresholds of the reference."""
     curve = sums.curve
-    answer = read_off(_QUESTION, curve, readings_of(_QUESTION, curve))
+    answer = read_off(curve, readings_of(_QUESTION, curve))
     said = verdict.about_bounds(answer) + verdict.about_rows(curve)
     said += verdict.about_uts(curve, sums.tails, debiased=False)
     return Temperature(

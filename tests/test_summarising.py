@@ -1,0 +1,110 @@
+"""`tepid summarise`, `merge` and `fit --summary`: a fit whose rows stay where they are."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tepid
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    for name in ("north", "south"):
+        z = 5 * rng.normal(size=(800, 5))
+        np.save(f"{name}.npy", z)
+        np.save(f"{name}_y.npy", (z / 2 + rng.gumbel(size=z.shape)).argmax(axis=1))
+    return tmp_path
+
+
+def _all(suffix=""):
+    return np.concatenate([np.load(f"{name}{suffix}.npy") for name in ("north", "south")])
+
+
+@pytest.fixture
+def run(tepid_here):
+    def done(*args):
+        code, out, err = tepid_here(*args)
+        assert code == 0, err
+        return out
+
+    return done
+
+
+def _each(run, *options, suffix=""):
+    for name in ("north", "south"):
+        extra = [option.format(name) for option in options]
+        run("summarise", f"{name}.npy", *extra, "-o", f"{name}{suffix}.npz")
+    run("merge", f"north{suffix}.npz", f"south{suffix}.npz", "-o", f"all{suffix}.npz")
+
+
+def test_uts_takes_two_rounds(run):
+    _each(run, suffix="-tails")
+    _each(run, "--given", "all-tails.npz", suffix="-curve")
+    told = json.loads(run("fit", "--summary", "all-curve.npz", "-o", "c.json", "--json"))
+    assert told["precision"] == 1e-5
+    assert told["temperature"] == pytest.approx(tepid.from_logits(_all()).value, rel=1e-5)
+    assert tepid.load("c.json").value == told["temperature"]
+
+
+def test_the_screen_states_the_bound(run):
+    _each(run)
+    assert "within    0.001 % of the fit to the rows" in run(
+        "fit", "--summary", "all.npz", "--accuracy", "0.6"
+    )
+    assert "of the fit to the rows" not in run("fit", "north.npy", "--accuracy", "0.6")
+
+
+def test_labels_and_an_accuracy_take_one_round(run):
+    _each(run, "--labels", "{}_y.npy")
+    told = json.loads(run("fit", "--summary", "all.npz", "--json"))
+    whole = tepid.from_labels(_all(), _all("_y"))
+    assert told["temperature"] == pytest.approx(whole.value, rel=1e-5)
+    told = json.loads(run("fit", "--summary", "all.npz", "--accuracy", "0.5..0.7", "--json"))
+    whole = tepid.from_accuracy(_all(), (0.5, 0.7))
+    assert told["temperature"] == pytest.approx(whole.value, rel=1e-5)
+    assert told["interval"] == pytest.approx(whole.interval, rel=1e-5)
+
+
+def test_guarded_is_told_from_the_second_round(run):
+    for name in ("north", "south"):
+        np.save(f"{name}.npy", 4 * np.load(f"{name}.npy"))
+    _each(run, suffix="-tails")
+    _each(run, "--given", "all-tails.npz")
+    told = json.loads(run("fit", "--summary", "all.npz", "--guarded", "--budget", "0.02", "--json"))
+    assert told["method"] == "guarded"
+    assert told["temperature"] == pytest.approx(tepid.guarded(_all(), budget=0.02).value, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("fit", "--summary", "first.npz"), "second round for UTS"),
+        (("fit", "--summary", "first.npz", "north.npy"), "--summary must go without logits"),
+        (("fit", "--summary", "first.npz", "--labels", "y.npy"), "without --labels, which needs"),
+        (("fit", "--summary", "first.npz", "--debias"), "without --debias, which needs rows"),
+        (("fit", "--summary", "first.npz", "--checkpoint", "d"), "without --checkpoint"),
+        (("fit", "--summary", "north.npy"), "must be a file of Summaries saved by tepid"),
+        (("fit", "--summary", "none.npz"), "No such file"),
+        (("fit",), "logits must be given, got neither them nor a --summary"),
+        (("merge", "first.npz", "first.npz", "-o", "x.npz"), "first.npz: .* same rows twice"),
+        (("merge", "first.npz", "second.npz", "-o", "x.npz"), "second.npz: .* one round"),
+        (("merge", "first.npz", "-o", "x.json"), "output must end in .npz"),
+        (("summarise", "north.npy", "-o", "north.npy"), "output must end in .npz"),
+        (("summarise", "north.npy", "--given", "first.npz", "--labels", "north_y.npy", "-o",
+          "x.npz"), "labels must go without given"),
+    ],
+)  # fmt: skip
+def test_a_refusal_is_one_sentence_and_touches_nothing(run, tepid_here, arguments, sentence):
+    run("summarise", "north.npy", "-o", "first.npz")
+    run("summarise", "south.npy", "--given", "first.npz", "-o", "second.npz")
+    code, out, err = tepid_here(*arguments)
+    assert code == 2
+    assert out == ""
+    assert re.search(sentence, err), err
+    assert err.count("\n") == 1
+    assert not any(Path(f).exists() for f in ("x.npz", "x.json"))
