@@ -60,6 +60,7 @@ OPTIONAL = {
     "onnxruntime": ("onnx/",),
     "dask": ("engines/dask.py", "sources/partitions.py"),
     "distributed": ("engines/dask.py",),
+    "pyarrow": ("engines/spark.py", "sources/"),
     "pyspark": ("engines/spark.py",),
 }
 

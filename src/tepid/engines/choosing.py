@@ -13,4 +13,8 @@ def suited(engine: Engine | None, *sources: Source) -> Engine:
         from tepid.engines.dask import Dask  # noqa: PLC0415  # optional
 
         return Dask()
+    if any(source.frame is not None for source in sources):
+        from tepid.engines.spark import Spark  # noqa: PLC0415  # optional
+
+        return Spark()
     return Threads()

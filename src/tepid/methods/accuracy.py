@@ -13,7 +13,7 @@ from tepid.errors import InputError
 from tepid.methods import verdict
 from tepid.methods.errors import around, matching_error
 from tepid.methods.groups import Fit, together
-from tepid.methods.passes import Asking, Key, each_answered, keys_of
+from tepid.methods.passes import Asking, Key, each_answered, rows_by_group
 from tepid.methods.search import Answer, Question, search
 from tepid.optimum import Reading, confidence_precision, confidence_step, matching_confidence
 from tepid.sources import Source, open_source
@@ -53,7 +53,7 @@ def from_accuracy(
         logits, sample_weight=sample_weight, class_axis=class_axis, groups=groups
     ).unlabelled()
     engine = suited(engine, source)
-    known = _by_key(accuracy, source)
+    known = _by_key(accuracy, source, engine)
 
     def fit(key: Key) -> Asking[Fit]:
         return matched_fit(known[key], standard_error, repeatable=source.repeatable)
@@ -126,20 +126,18 @@ def check_error(standard_error: float) -> None:
         raise InputError(f"standard_error must be in [0, 1), got {standard_error}")
 
 
-def _by_key(accuracy: Any, source: Source) -> dict[Key, tuple[float, float]]:
+def _by_key(accuracy: Any, source: Source, engine: Engine) -> dict[Key, tuple[float, float]]:
     """The range of accuracies of all rows and of each group."""
-    keys = keys_of(source)
+    rows = {} if source.groups is None else rows_by_group(source, engine)
     if not isinstance(accuracy, Mapping):
-        return dict.fromkeys(keys, accuracy_range(accuracy))
-    names = [key for key in keys if key is not None]
+        return dict.fromkeys((None, *rows), accuracy_range(accuracy))
+    names = list(rows)
     given = {str(name): value for name, value in accuracy.items()}
     if not names or set(given) != set(names):
         wrong = sorted(set(given).symmetric_difference(names))
         raise InputError(f"accuracy must have one entry for each group, got a mismatch at {wrong}")
     known: dict[Key, tuple[float, float]] = {name: accuracy_range(given[name]) for name in names}
-    groups = np.asarray(source.groups)
-    counts = [float((groups == name).sum()) for name in names]
-    ends = np.average([known[name] for name in names], axis=0, weights=counts)
+    ends = np.average([known[name] for name in names], axis=0, weights=list(rows.values()))
     return known | {None: (float(ends[0]), float(ends[1]))}
 
 

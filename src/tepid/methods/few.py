@@ -59,7 +59,7 @@ def from_few_labels(
     check_repeatable(unlabelled)
     engine = suited(engine, unlabelled, few)
     free = each_answered(lambda _: unsupervised(), unlabelled, engine)
-    strangers = set(keys_of(few)) - set(free)
+    strangers = set(keys_of(few, engine)) - set(free)
     if strangers:
         raise InputError(f"labelled_groups must be among groups, got {sorted(map(str, strangers))}")
     again = few.repeatable

@@ -15,6 +15,7 @@ from tepid.arrays import Array, Int64
 from tepid.engines import Engine
 from tepid.errors import RowError
 from tepid.sources import Block, Source
+from tepid.sources.block import Carried
 
 Result = TypeVar("Result")
 # A group's name, or None for all rows.
@@ -77,7 +78,7 @@ def each_answered(
 
     A source without groups answers every key from all of its rows.
     """
-    asking = {key: ask(key) for key in (keys_of(source) if keys is None else keys)}
+    asking = {key: ask(key) for key in (keys_of(source, engine) if keys is None else keys)}
     replies: dict[Key, Any] = dict.fromkeys(asking)
     results: dict[Key, Result] = {}
     while replies:
@@ -95,15 +96,42 @@ def each_answered(
     return results
 
 
-def keys_of(source: Source) -> tuple[Key, ...]:
+@dataclass(frozen=True)
+class _Rows:
+    """How many rows of some weight each group has."""
+
+    counts: dict[str, int]
+
+    def __add__(self, other: "_Rows") -> "_Rows":
+        both = self.counts | other.counts
+        for name in self.counts.keys() & other.counts.keys():
+            both[name] = self.counts[name] + other.counts[name]
+        return _Rows(both)
+
+
+def rows_by_group(source: Source, engine: Engine) -> dict[str, int]:
+    """How many rows of some weight each group has; where groups come with the rows, a pass."""
+    if isinstance(source.groups, Carried):
+        counts = engine.total(_counted, source, "looking").counts
+    else:
+        counts = _counts(source.groups, source.weight)
+    return dict(sorted(counts.items()))
+
+
+def keys_of(source: Source, engine: Engine) -> tuple[Key, ...]:
     """None, and the groups that have a row of some weight."""
-    if source.groups is None:
-        return (None,)
-    groups = np.asarray(source.groups)
-    weight = None if source.weight is None else np.asarray(source.weight)
+    return (None,) if source.groups is None else (None, *rows_by_group(source, engine))
+
+
+def _counted(block: Block) -> _Rows:
+    return _Rows(_counts(block.groups, block.weight))
+
+
+def _counts(groups: Any, weight: Any) -> dict[str, int]:
     if weight is not None and len(weight) == len(groups):
-        groups = groups[weight > 0]
-    return (None, *(str(name) for name in np.unique(groups)))
+        groups = groups[np.asarray(weight) > 0]
+    names, counts = np.unique(groups, return_counts=True)
+    return {str(name): int(count) for name, count in zip(names, counts, strict=True)}
 
 
 def through(asking: Asking[Result], change: Callable[[Summing], Summing]) -> Asking[Result]:

@@ -14,22 +14,19 @@ LISTS = "logits"
 
 @dataclass(frozen=True)
 class Chosen:
-    """The columns that are logits, or the one that holds lists of them, and those beside them."""
+    """The columns that are logits, or the one that holds `lists` of them, and those beside them."""
 
     logits: tuple[str, ...]
     beside: dict[str, str]
-
-    @property
-    def lists(self) -> bool:
-        """Whether one column holds the logits of all classes."""
-        return self.logits == (LISTS,)
+    lists: bool = False
 
 
 def choose(kinds: dict[str, str], wanted: dict[str, Any]) -> Chosen:
-    """What a table holds; `kinds` are NumPy's of its columns, `wanted` names those beside.
+    """What a table holds; `wanted` names the columns beside the logits.
 
-    A column called `label` or `labels` holds the labels without being named. One called `logits`
-    holds the logits as lists; otherwise every other column of fractions is a class.
+    `kinds` are NumPy's, and `l` for a column that is known to hold lists. A column called `label`
+    or `labels` holds the labels without being named. One called `logits` holds the logits as lists;
+    otherwise every other column of fractions is a class, or the only lists are the logits.
     """
     names = list(kinds)
     beside = {kind: _known(kind, name, names) for kind, name in wanted.items() if name is not None}
@@ -37,9 +34,12 @@ def choose(kinds: dict[str, str], wanted: dict[str, Any]) -> Chosen:
     if "labels" not in beside and own:
         beside["labels"] = own[0]
     if LISTS in names:
-        return Chosen((LISTS,), beside)
+        return Chosen((LISTS,), beside, lists=True)
     taken = {*beside.values(), *own}
     logits = tuple(name for name in names if name not in taken and kinds[name] == "f")
+    lists = [name for name in names if name not in taken and kinds[name] == "l"]
+    if not logits and len(lists) == 1:
+        return Chosen((lists[0],), beside, lists=True)
     if not logits:
         raise InputError(f"logits must have columns of fractions, got {_listed(names)}")
     return Chosen(logits, beside)
@@ -58,7 +58,7 @@ def _listed(names: list[str]) -> str:
 def of_table(table: Any, chosen: Chosen) -> dict[str, Any]:
     """The columns of a pandas table as arrays: logits (n, k), and one array for each beside."""
     if chosen.lists:
-        rows = [np.asarray(row) for row in table[LISTS]]
+        rows = [np.asarray(row) for row in table[chosen.logits[0]]]
         logits = np.stack(rows) if rows else np.zeros((0, 2))
     else:
         logits = table[list(chosen.logits)].to_numpy()

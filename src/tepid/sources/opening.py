@@ -12,7 +12,7 @@ import numpy as np
 
 from tepid import arrays, errors, shapes
 from tepid.errors import InputError
-from tepid.sources import files, grouping, partitions
+from tepid.sources import files, frames, grouping, partitions
 from tepid.sources.block import Block, Source
 from tepid.sources.parts import mapped, reading
 
@@ -36,6 +36,14 @@ def open_source(
             logits, labels=labels, weight=sample_weight, groups=groups, axis=class_axis
         )
         return with_logarithms(source) if probabilities else source
+    if frames.is_spark(logits):
+        return frames.from_spark(
+            logits,
+            labels=labels,
+            weight=sample_weight,
+            groups=groups,
+            probabilities=probabilities,
+        )
     groups, inside = grouping.place(groups, logits)
     source = _opened(logits, class_axis, inside)
     if probabilities:

@@ -1,0 +1,164 @@
+"""On Spark every method gives the temperature that threads give, and no row leaves it."""
+
+import os
+import shutil
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import tepid
+from tepid.sources import frames
+
+sql = pytest.importorskip("pyspark.sql", reason="Spark is not installed")
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+if shutil.which("java") is None and not os.environ.get("CI"):
+    pytest.skip("Spark needs Java, which is not installed", allow_module_level=True)
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+ROWS, CLASSES = 1501, 4
+METHODS = {
+    "logits": tepid.from_logits,
+    "labels": lambda z: tepid.from_labels(z, Y if isinstance(z, np.ndarray) else "label"),
+    "guarded": tepid.guarded,
+    "few": lambda z: tepid.from_few_labels(z, Z[:60], Y[:60]),
+    "source": lambda z: tepid.from_source(z, 0.8 * Z, Y),
+}
+_rng = np.random.default_rng(6)
+Z = (3 * _rng.normal(size=(ROWS, CLASSES))).astype(np.float32)
+Y = (Z / 2 + _rng.gumbel(size=Z.shape)).argmax(axis=1)
+SITE = np.where(np.arange(ROWS) % 3, "here", "there")
+
+
+@pytest.fixture(scope="module")
+def session():
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        session = (
+            sql.SparkSession.builder.master("local[2]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.execution.arrow.maxRecordsPerBatch", "97")
+            .getOrCreate()
+        )
+        session.sparkContext.setLogLevel("OFF")
+        yield session
+        session.stop()
+
+
+@pytest.fixture(scope="module")
+def lists(session):
+    table = pa.table(
+        {
+            "logits": list(Z),
+            "label": Y,
+            "site": SITE,
+            "twice": np.full(ROWS, 2.0),
+            "id": range(ROWS),
+        }
+    )
+    return session.createDataFrame(table).repartition(3)
+
+
+@pytest.fixture(scope="module")
+def columns(session):
+    table = {f"class {k}": Z[:, k] for k in range(CLASSES)} | {"label": Y, "site": SITE}
+    return session.createDataFrame(pa.table(table)).repartition(3)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_gives_the_same(lists, name):
+    alone = METHODS[name](Z)
+    assert METHODS[name](lists).value == pytest.approx(alone.value, rel=1e-9)
+
+
+def test_a_column_for_each_class_is_read_too(columns):
+    assert tepid.from_logits(columns).value == pytest.approx(tepid.from_logits(Z).value, rel=1e-9)
+
+
+@pytest.mark.parametrize("partitions", [1, 40])
+def test_the_number_of_partitions_does_not_matter(lists, partitions):
+    t = tepid.from_accuracy(lists.repartition(partitions), 0.6)  # forty are added as a tree
+    assert t.value == pytest.approx(tepid.from_accuracy(Z, 0.6).value, rel=1e-9)
+
+
+def test_empty_and_one_row_partitions_do_not_matter(lists):
+    some = lists.where("id < 3").repartition(8)
+    t = tepid.from_accuracy(some, 0.6)
+    assert t.value == pytest.approx(tepid.from_accuracy(Z[:3], 0.6).value, rel=1e-9)
+
+
+def test_groups_are_a_column(lists):
+    t = tepid.from_labels(lists, groups="site")
+    alone = tepid.from_labels(Z, Y, groups=SITE)
+    for name, own in alone.groups.items():
+        assert t.groups[name].value == pytest.approx(own.value, rel=1e-9)
+
+
+def test_weights_are_a_column(lists):
+    t = tepid.from_logits(lists, sample_weight="twice")
+    assert t.value == pytest.approx(tepid.from_logits(Z).value, rel=1e-9)
+
+
+def test_threads_can_read_it_too(lists):
+    t = tepid.from_accuracy(lists, 0.6, engine=tepid.Threads(1))
+    assert t.value == pytest.approx(tepid.from_accuracy(Z, 0.6).value, rel=1e-9)
+
+
+def test_only_what_is_wanted_is_selected(lists):
+    source = tepid.sources.open_source(lists)
+    assert source.frame.frame.columns == ["logits", "label"]
+
+
+def test_a_bad_row_is_named_with_its_partition(session):
+    wrong = Z.copy()
+    wrong[5, 2] = np.nan
+    frame = session.createDataFrame(pa.table({"logits": list(wrong)})).coalesce(1)
+    with pytest.raises(tepid.InputError, match=r"^partition 0 must be finite.* class 2 at row 5$"):
+        tepid.from_logits(frame)
+
+
+def test_lists_of_unequal_length_are_named(session):
+    frame = session.createDataFrame([([1.0, 2.0],), ([1.0, 2.0, 3.0],)], "logits array<float>")
+    with pytest.raises(tepid.InputError, match=r"partition . must have 2 classes"):
+        tepid.from_logits(frame.coalesce(1))
+
+
+def test_a_frame_without_rows_is_refused(lists):
+    with pytest.raises(tepid.InputError, match="at least one row"):
+        tepid.from_logits(lists.where("id < 0"))
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda f: tepid.from_labels(f, Y), "labels must name a column of the Spark frame"),
+        (lambda f: tepid.from_logits(f, groups="place"), "groups must name one of the columns"),
+        (lambda f: tepid.from_models(f, f), "others must be read with the logits"),
+        (lambda f: tepid.from_logits(f.select("id")), "logits must have columns of fractions"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(lists, call, sentence):
+    with pytest.raises(tepid.InputError, match=sentence):
+        call(lists)
+
+
+def test_probabilities_are_read_as_such(session):
+    p = np.exp(Z.astype(float))
+    p /= p.sum(axis=1, keepdims=True)
+    frame = session.createDataFrame(pa.table({"p": list(p)}))
+    lazy = tepid.sources.open_source(frame, probabilities=True)
+    assert tepid.from_logits(lazy).value == pytest.approx(tepid.from_logits(Z).value, rel=1e-5)
+
+
+def test_an_expression_of_spark_applies_a_temperature(lists):
+    t = tepid.from_accuracy(lists, 0.6)
+    expression = frames.probabilities_expression(t.value)
+    applied = lists.selectExpr("id", f"{expression} AS p").toArrow()
+    order = np.argsort(applied["id"].to_numpy())
+    p = np.stack(applied["p"].to_pylist())[order]
+    np.testing.assert_allclose(p, t(Z), atol=1e-6)
