@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -60,7 +61,6 @@ OPTIONAL = {
     "onnxruntime": ("onnx/",),
     "dask": ("engines/dask.py", "sources/partitions.py"),
     "distributed": ("engines/dask.py",),
-    "pyarrow": ("engines/spark.py", "sources/"),
     "pyspark": ("engines/spark.py",),
 }
 
@@ -70,6 +70,26 @@ def test_optional_packages_are_imported_only_by_the_parts_that_are_built_on_them
         place = path.relative_to(SOURCES).as_posix()
         for name in _imported(path) & OPTIONAL.keys():
             assert place.startswith(OPTIONAL[name]), (place, name)
+
+
+# What formats of files need, and where it is asked for.
+NEEDED = {
+    "pyarrow": ("arrow.py", "frames.py", "listed.py", "spark.py", "streams.py", "writing.py"),
+    "h5py": ("stored.py",),
+    "zarr": ("stored.py",),
+    "torch": ("tensors.py",),
+    "fsspec": ("remote.py",),
+}
+
+
+def test_packages_of_formats_are_asked_for_only_where_such_files_are_read():
+    found = {}
+    for path in SOURCES.rglob("*.py"):
+        for name in re.findall(r'needed\("(\w+)', path.read_text(encoding="utf-8")):
+            found.setdefault(name, set()).add(path.name)
+        assert not _imported(path) & {"pyarrow", "h5py", "zarr", "fsspec", "safetensors"}, path
+    assert found.keys() == NEEDED.keys()
+    assert all(found[name] <= set(places) for name, places in NEEDED.items())
 
 
 def _imported(path):

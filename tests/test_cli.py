@@ -13,6 +13,7 @@ import pytest
 
 import tepid
 from tepid.cli import scaled
+from tepid.sources import places
 
 VERBS = ("fit", "apply", "score", "compare", "report", "demo")
 KEYS = [
@@ -503,7 +504,7 @@ REFUSED = {
     "fit no.npy": "logits file must exist, got no.npy",
     "fit no.npz#x": "logits file must exist, got no.npz",
     "fit z.txt": "logits file must exist, got z.txt",
-    "fit cal.json": "logits file must end in .npy, .npz or .csv, got cal.json",
+    "fit cal.json": f"logits file must end in {places.ENDINGS}, got cal.json",
     "fit both.npz#x": "both.npz must have a member 'x', got logits, labels",
     "fit grid.npy": "class_axis must say where the classes are, got shape (10, 4, 36)",
     "fit z.npy --class-axis 5": "class_axis must be an axis of logits, got 5",

@@ -3,6 +3,7 @@
 import gc
 import os
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -135,7 +136,8 @@ def test_a_hash_in_a_file_s_own_name_is_no_member(made, tmp_path):
 def test_a_missing_file_is_named(tmp_path):
     for path in (tmp_path / "no.npy", tmp_path / "no.npz", tmp_path / "no.csv"):
         assert _refusal(path) == f"logits file must exist, got {path}"
-    assert _refusal(tmp_path) == f"logits file must be a file, got the folder {tmp_path}"
+    said = f"logits file must be a file, or a folder or pattern of files, got none in {tmp_path}"
+    assert _refusal(tmp_path) == said
     assert _refusal(f"{tmp_path}/no.npz#x") == f"logits file must exist, got {tmp_path}/no.npz"
     with pytest.raises(tepid.InputError, match=r"^labels file must exist, got .*y\.npy$"):
         tepid.from_labels(np.eye(3), tmp_path / "y.npy")
@@ -145,8 +147,9 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_another_kind_of_file_is_refused_by_its_name(tmp_path):
     path = _text(tmp_path / "z.txt", "1,2\n")
-    assert _refusal(path) == "logits file must end in .npy, .npz or .csv, got z.txt"
-    with pytest.raises(tepid.InputError, match=r"^labels file must end in .npy, .npz or .csv, got"):
+    said = r"file must end in one of .npy, .npz, .csv, .parquet, .* and .pt, got z.txt$"
+    assert re.match(f"logits {said}", _refusal(path))
+    with pytest.raises(tepid.InputError, match=f"^labels {said}"):
         open_column(path, "labels")
 
 

@@ -108,3 +108,10 @@ def test_a_refusal_is_one_sentence_and_touches_nothing(run, tepid_here, argument
     assert re.search(sentence, err), err
     assert err.count("\n") == 1
     assert not any(Path(f).exists() for f in ("x.npz", "x.json"))
+
+
+def test_several_shards_are_summarised_together(run):
+    run("summarise", "north.npy", "south.npy", "-o", "both.npz")
+    _each(run)
+    both, apart = (tepid.Summaries.load(f) for f in ("both.npz", "all.npz"))
+    assert both.curve == apart.curve

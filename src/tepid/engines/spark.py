@@ -6,7 +6,6 @@ from functools import partial, reduce
 from operator import add
 from typing import Any
 
-import pyarrow as pa
 from pyspark import TaskContext
 
 from tepid import records
@@ -15,6 +14,7 @@ from tepid.engines.portions import blamed, numbered
 from tepid.engines.threads import Threads
 from tepid.errors import InputError
 from tepid.sources.block import Block, Carried, Source
+from tepid.sources.extras import needed
 from tepid.sources.frames import SparkRows, blocks_of
 
 # How many summaries one task adds, and how many partitions there may be before a tree is worth it.
@@ -103,6 +103,7 @@ def _added(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _sent(value: Any) -> Any:
+    pa = needed("pyarrow", "spark")
     return pa.record_batch([pa.array([records.packed(value)], pa.binary())], ["summary"])
 
 

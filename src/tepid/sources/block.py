@@ -16,7 +16,8 @@ class Block(NamedTuple):
     """Rows `start`, `start + 1`, … of a source, or, where `numbers` is given, the rows it lists.
 
     `peers` are the same rows as other models see them. `at` is the row of the file or partition
-    called `name` with which the block begins, where that is not the whole source.
+    called `name` with which the block begins, where that is not the whole source; or it is every
+    row, where some between them were left out.
     """
 
     logits: Any
@@ -27,7 +28,7 @@ class Block(NamedTuple):
     groups: Any = None
     peers: tuple[Any, ...] = ()
     numbers: Int64 | None = None
-    at: int | None = None
+    at: int | Int64 | None = None
 
     def part(self, chosen: Int64) -> "Block":
         """The rows at these places in the block."""
@@ -41,6 +42,12 @@ class Block(NamedTuple):
             logits=self.logits[chosen], labels=labels, weight=weight, groups=groups, peers=peers,
             numbers=numbers,
         )  # fmt: skip
+
+    def row(self, place: int) -> int:
+        """The row of the source, or of the part, that is at this place in the block."""
+        if self.at is None:
+            return self.start + place
+        return self.at + place if isinstance(self.at, int) else int(self.at[place])
 
     def half(self, parity: int) -> Int64:
         """The places of the even or odd rows of the source, whatever the blocks are."""
@@ -120,14 +127,15 @@ class Source:
         start, classes = 0, self.classes
         others = [_Reading(peer, rows) for peer in self.peers]
         for piece in self.read(rows):
-            block = piece if isinstance(piece, Block) else Block(piece, None, None, 0, self.name)
+            block = (
+                piece if isinstance(piece, Block) else Block(piece, None, None, start, self.name)
+            )
             stop = start + block.logits.shape[0]
             k = shapes.class_count(block.logits)
             if classes is not None and k != classes:
-                where = start if block.at is None else block.at
                 raise InputError(
                     f"{block.name} must have {classes} classes in every block, "
-                    f"got {k} in the block that starts at row {where}"
+                    f"got {k} in the block that starts at row {block.row(0)}"
                 )
             classes = k
             labels, weight, groups = (
@@ -220,7 +228,7 @@ def _mismatch(name: str, got: int | str, rows: int) -> InputError:
 
 def located(error: RowError, block: Block) -> RowError:
     """A complaint about a block's row, told of the whole source, or of the part it is in."""
-    about_logits = error.name == "logits"
-    if block.at is None:
-        return error.moved(block.start, block.name if about_logits else error.name)
-    return error.moved(block.at, block.name if about_logits else f"{error.name} of {block.name}")
+    name = block.name if error.name == "logits" else error.name
+    if block.at is not None and error.name != "logits":
+        name = f"{error.name} of {block.name}"
+    return RowError(name, error.must, error.got, block.row(error.row))

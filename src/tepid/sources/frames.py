@@ -13,6 +13,7 @@ import numpy as np
 
 from tepid import arrays, shapes
 from tepid.errors import InputError, RowError
+from tepid.sources import listed
 from tepid.sources.block import Block, Carried, Source
 from tepid.sources.columns import Chosen, choose
 from tepid.sources.extras import needed
@@ -91,29 +92,12 @@ def _kind(form: str) -> str:
 
 
 def _columns(batch: Any, rows: SparkRows) -> dict[str, Any]:
-    logits = _logits(batch, rows.chosen)
-    if rows.probabilities:
-        logits = arrays.logits_of(logits)
-    columns = {"logits": logits}
+    logits = listed.matrix(batch, rows.chosen.logits, "logits")
+    columns = {"logits": arrays.logits_of(logits) if rows.probabilities else logits}
     for kind, name in rows.chosen.beside.items():
-        values = batch.column(name).to_numpy(zero_copy_only=False)
+        values = listed.values(batch.column(name))
         columns[kind] = arrays.group_column(values) if kind == "groups" else values
     return columns
-
-
-def _logits(batch: Any, chosen: Chosen) -> Any:
-    if not chosen.lists:
-        one = [batch.column(name).to_numpy(zero_copy_only=False) for name in chosen.logits]
-        return np.column_stack(one) if len(one) > 1 else one[0]
-    lists = batch.column(chosen.logits[0])
-    lengths = needed("pyarrow.compute", "spark").list_value_length(lists).fill_null(0).to_numpy()
-    wrong = lengths != (lengths[0] if len(lengths) else 0)
-    if wrong.any():
-        row = int(wrong.argmax())
-        must = f"have {lengths[0]} classes in every row"
-        raise RowError("logits", must, str(lengths[row]), row)
-    flat = lists.flatten().to_numpy(zero_copy_only=False)
-    return flat.reshape(len(lengths), -1) if len(lengths) else np.zeros((0, 2))
 
 
 def _read(rows: SparkRows, _: int) -> Iterator[Block]:

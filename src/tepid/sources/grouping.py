@@ -6,23 +6,7 @@ from typing import Any
 
 from tepid import arrays
 from tepid.errors import InputError
-from tepid.sources import files, tables
-
-
-def place(groups: Any, logits: Any) -> tuple[Any, str]:
-    """Where the groups are, and the column of the logits' table that is theirs and no logit.
-
-    A bare name that is no file means a column or member of the file that the logits are in.
-    """
-    if not isinstance(groups, (str, os.PathLike)):
-        return groups, ""
-    file, fragment = files.named(groups)
-    if not isinstance(logits, (str, os.PathLike)):
-        return groups, ""
-    own = files.named(logits)[0]
-    if not fragment and not file.exists() and not file.suffix:
-        return f"{own}#{groups}", os.fspath(groups)
-    return groups, fragment if file == own else ""
+from tepid.sources import arrow, files, places, tables
 
 
 def open_groups(groups: Any, lead: tuple[int, ...] | None = None) -> Any:
@@ -39,7 +23,10 @@ def open_groups(groups: Any, lead: tuple[int, ...] | None = None) -> Any:
 
 
 def _from_file(path: str | os.PathLike[str]) -> Any:
-    file, fragment = files.named(path)
-    if file.suffix.lower() == ".csv" and file.is_file():
-        return tables.text_column(file, fragment or "groups")
+    place, fragment = places.named(path)
+    if places.exists(place):
+        if places.suffix(place) in places.TEXT:
+            return tables.text_column(place, fragment or "groups")
+        if places.suffix(place) in places.ARROW:
+            return arrow.column(place, fragment, "groups")
     return files.open_array(path, "groups", "groups file").column("groups")

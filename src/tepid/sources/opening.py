@@ -1,23 +1,22 @@
 """What a person may pass as logits, labels or weights, turned into a source or a column."""
 
 import dataclasses
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tepid import arrays, errors, shapes
 from tepid.errors import InputError
-from tepid.sources import files, frames, grouping, partitions
+from tepid.sources import files, frames, grouping, partitions, places, ranges, several
+from tepid.sources.arrayed import from_array, from_file
+from tepid.sources.beside import column_of
 from tepid.sources.block import Block, Source
 from tepid.sources.parts import mapped, reading
 
 
-def open_source(
+def open_source(  # each is one thing that can be said of the rows
     logits: Any,
     *,
     labels: Any = None,
@@ -25,86 +24,72 @@ def open_source(
     class_axis: int | None = None,
     probabilities: bool = False,
     groups: Any = None,
+    filter: str | None = None,  # noqa: A002  # what tables call it
 ) -> Source:
     """A source over an array, a path, a function that yields blocks afresh, or an iterable of them.
 
+    A path may be a folder, a pattern such as `shards/*.parquet`, or a URL, and there may be a list
+    of paths; labels are then one file for each, or a column of the files themselves, which comes
+    with them where it is called `label` or `labels`.
+
     With `probabilities` the values are probabilities, and their logarithms are the logits. `groups`
     names the group of each row: an array, a file, or the name of a column of the logits' own file.
+    `filter` states which rows of a table are wanted, as in `"split == 'test' and site != 3"`.
     """
+    beside = {"labels": labels, "weight": sample_weight, "groups": groups}
     if partitions.is_dask(logits):
-        source = partitions.from_dask(
-            logits, labels=labels, weight=sample_weight, groups=groups, axis=class_axis
-        )
+        source = partitions.from_dask(logits, axis=class_axis, **beside)
         return with_logarithms(source) if probabilities else source
     if frames.is_spark(logits):
-        return frames.from_spark(
-            logits,
-            labels=labels,
-            weight=sample_weight,
-            groups=groups,
-            probabilities=probabilities,
+        return frames.from_spark(logits, probabilities=probabilities, **beside)
+    if several.are_files(logits, filter):
+        return several.open_files(
+            logits, beside, filter=filter, class_axis=class_axis, probabilities=probabilities
         )
-    groups, inside = grouping.place(groups, logits)
-    source = _opened(logits, class_axis, inside)
+    if filter:
+        raise InputError("filter must go with tables, .csv or .parquet, got other logits")
+    return _alone(logits, beside, class_axis, probabilities=probabilities)
+
+
+def _alone(
+    logits: Any, beside: dict[str, Any], class_axis: int | None, *, probabilities: bool
+) -> Source:
+    """An array, or one file of one, or blocks."""
+    beside = {role: several.within(given, logits) for role, given in beside.items()}
+    source = _opened(logits, class_axis, several.column_of(beside["groups"], logits))
     if probabilities:
         source = with_logarithms(source)
-    y = source.labels if labels is None else open_column(labels, "labels", source.lead)
-    u = source.weight
-    if sample_weight is not None:
-        u = open_column(sample_weight, "sample_weight", source.lead)
-    g = source.groups if groups is None else grouping.open_groups(groups, source.lead)
+    y, u, g = (beside[role] for role in ("labels", "weight", "groups"))
+    y = source.labels if y is None else open_column(y, "labels", source.lead)
+    u = source.weight if u is None else open_column(u, "sample_weight", source.lead)
+    g = source.groups if g is None else grouping.open_groups(g, source.lead)
     return dataclasses.replace(source, labels=y, weight=u, groups=g)
 
 
 def open_column(column: Any, name: str, lead: tuple[int, ...] | None = None) -> Any:
     """Labels or weights as a flat array, from an array or a path; one for each row of `lead`."""
-    if isinstance(column, (str, os.PathLike)):
-        column = files.open_array(column, name, f"{name} file").column(name)
-    array = arrays.as_array(column, name)
-    if lead is not None and array.size != math.prod(lead):
-        got = len(array) if array.ndim == 1 else f"shape {array.shape}"
-        rows = math.prod(lead)
-        raise InputError(f"{name} must have one entry for each of the {rows} rows, got {got}")
-    return array.reshape(-1)
+    return column_of(column, name, lead)
 
 
 def _opened(logits: Any, class_axis: int | None, without: str = "") -> Source:
     if isinstance(logits, Source):
         return logits
     if isinstance(logits, (str, os.PathLike)):
-        path = Path(logits)
-        file = files.open_array(path, "logits", "logits file", without)
-        return _from_file(file, path.name, class_axis)
+        file = files.open_array(logits, "logits", "logits file", without)
+        source = from_file(file, places.base(os.fspath(logits)), class_axis)
+        return ranges.with_ranges(source, file.array, places.named(logits)[0])
     if callable(logits):
         return Source(_reader(logits, class_axis))
     if _are_blocks(logits):
         return Source(_reader(lambda: iter(logits), class_axis))
     if isinstance(logits, Iterator):
         return Source(_reader(lambda: logits, class_axis), repeatable=False)
-    return _from_array(arrays.as_array(logits), "logits", class_axis)
+    return from_array(arrays.as_array(logits), "logits", class_axis)
 
 
 def _are_blocks(logits: Any) -> bool:
     some = isinstance(logits, (list, tuple)) and len(logits) > 0
     return some and all(getattr(block, "ndim", 0) == 2 for block in logits)
-
-
-def _from_array(array: Any, name: str, class_axis: int | None) -> Source:
-    z = shapes.class_last(array, class_axis)
-    lead = z.shape if z.ndim == 1 else z.shape[:-1]
-    read = partial(shapes.slices, z)
-    binary = z.ndim == 1 or z.shape[-1] == 1
-    return Source(read, name, math.prod(lead), shapes.class_count(z), lead, binary=binary)
-
-
-def _from_file(file: files.File, name: str, class_axis: int | None) -> Source:
-    if file.array is None:
-        if class_axis not in (None, 1, -1):
-            raise InputError(f"class_axis must be left out for a table, got {class_axis}")
-        return Source(file.read, name, None, file.classes, estimate=file.estimate)
-    arrays.as_array(file.array, name)  # refuses what is no number
-    source = _from_array(file.array, name, class_axis)
-    return dataclasses.replace(source, read=files.releasing(file.array, source.read))
 
 
 def _reader(

@@ -59,7 +59,7 @@ def _read(parts: tuple[Part, ...], rows: int) -> Iterator[Block]:
     for part in parts:
         for block in part.read(rows):
             if len(block.logits):
-                yield block._replace(at=block.start)
+                yield block if block.at is not None else block._replace(at=block.start)
 
 
 def _changed(part: Part, change: Callable[[Block], Block], rows: int) -> Iterator[Block]:

@@ -8,7 +8,7 @@ have no names.
 import csv
 import io
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from tepid.errors import InputError, RowError
+from tepid.sources import places, remote, streams
 
 
 @dataclass(frozen=True)
-class _Form:
+class Form:
     """How a table is written and which of its columns are wanted, None for all."""
 
     name: str
@@ -35,25 +36,32 @@ class _Form:
 
 
 def reader(
-    file: Path, fragment: str, member: str, without: str = ""
+    place: str, fragment: str, member: str, without: Collection[str] = ()
 ) -> tuple[Callable[[int], Iterator[Any]], int]:
     """A function that reads the wanted columns block by block, afresh, and their number."""
-    form = _form(file, fragment, member, without)
+    form = formed(place, fragment, member, without)
 
     def read(rows: int) -> Iterator[Any]:
-        lines = _lines(file)
-        if form.header:
-            next(lines, None)
-        start = 0
-        while text := list(itertools.islice(lines, rows)):
-            yield _numbers(form, text, start)
-            start += len(text)
+        for start, text in portions(place, form, rows):
+            yield numbers(form, text, start)
 
     return read, form.width if form.columns is None else len(form.columns)
 
 
-def estimated_rows(file: Path) -> int | None:
-    """About how many rows a table has, by the length of its first ones; None if there are none."""
+def portions(place: str, form: Form, rows: int) -> Iterator[tuple[int, list[str]]]:
+    """The lines below the header, so many at a time, each portion with its first row's number."""
+    lines = itertools.islice(streams.lines(place, form.name), int(form.header), None)
+    start = 0
+    while text := list(itertools.islice(lines, rows)):
+        yield start, text
+        start += len(text)
+
+
+def estimated_rows(place: str) -> int | None:
+    """About how many rows a table has, by the length of its first ones; None where none can say."""
+    if remote.is_url(place) or places.suffix(place) != ".csv":
+        return None
+    file = Path(place)
     with file.open("rb") as stream:
         start = stream.read(1 << 16)
     lines = start.count(b"\n")
@@ -61,45 +69,44 @@ def estimated_rows(file: Path) -> int | None:
     return round(file.stat().st_size * lines / len(whole)) if lines else None
 
 
-def _lines(file: Path) -> Iterator[str]:
-    try:
-        with file.open(encoding="utf-8-sig") as lines:
-            yield from (line for line in lines if line.strip())
-    except UnicodeDecodeError:
-        raise InputError(f"{file.name} must be a table of text, got other bytes") from None
-
-
-def text_column(file: Path, name: str) -> list[str]:
+def text_column(place: str, name: str) -> list[str]:
     """A column of a table as it is written."""
-    form = _form(file, name, "")
-    place = (form.columns or [0])[0]
-    cells = []
-    for row, line in enumerate(itertools.islice(_lines(file), int(form.header), None)):
-        parts = _cells(line, form.delimiter)
-        if len(parts) != form.width:
-            must = f"have {form.width} cells in every row"
-            raise RowError(form.name, must, f"{len(parts)} cells", row)
-        cells.append(parts[place].strip())
-    return cells
+    form = formed(place, name, "")
+    column = (form.columns or [0])[0]
+    return [
+        cell
+        for start, text in portions(place, form, 1 << 16)
+        for cell in texts(form, text, column, start)
+    ]
 
 
-def _form(file: Path, fragment: str, member: str, without: str = "") -> _Form:
-    first = next(_lines(file), "")
+def texts(form: Form, text: list[str], column: int, start: int) -> list[str]:
+    """The cells of one column as they are written."""
+    check_width(form, text, start)
+    return [_cells(line, form.delimiter)[column].strip() for line in text]
+
+
+def formed(
+    place: str, fragment: str, member: str, without: Collection[str] = (), name: str = ""
+) -> Form:
+    """How a table is written, by its first line, and which columns are wanted."""
+    name = name or places.base(place)
+    first = next(streams.lines(place, name), "")
     delimiter = next((d for d in ",;\t" if d in first), ",")
     names = [cell.strip() for cell in _cells(first, delimiter)]
     counted = len(names) > 2 and names == [str(i) for i in range(len(names))]
     header = counted or not all(_is_number(cell) for cell in names)
-    columns = _columns(file, fragment, member, names if header else [])
-    if without in names and columns is not None:
-        columns = [i for i in columns if i != names.index(without)]
-    return _Form(file.name, delimiter, header, names, columns)
+    columns = _columns(name, fragment, member, names if header else [])
+    if header and columns is not None:
+        columns = [i for i in columns if names[i] not in without]
+    return Form(name, delimiter, header, names, columns)
 
 
-def _columns(file: Path, fragment: str, member: str, names: list[str]) -> list[int] | None:
+def _columns(file: str, fragment: str, member: str, names: list[str]) -> list[int] | None:
     if fragment:
         if fragment not in names:
             known = ", ".join(names) or "none with a name"
-            raise InputError(f"{file.name} must have a column {fragment!r}, got {known}")
+            raise InputError(f"{file} must have a column {fragment!r}, got {known}")
         return [names.index(fragment)]
     labels = [i for i, name in enumerate(names) if name.lower() in ("label", "labels")]
     named = [i for i, name in enumerate(names) if name]
@@ -108,12 +115,18 @@ def _columns(file: Path, fragment: str, member: str, names: list[str]) -> list[i
     return [i for i in named if i not in labels] or None
 
 
-def _numbers(form: _Form, text: list[str], start: int) -> Any:
+def check_width(form: Form, text: list[str], start: int) -> None:
+    """Refuse a row that has more or fewer cells than the first line."""
     for row, line in enumerate(text):
         cells = len(_cells(line, form.delimiter)) if '"' in line else line.count(form.delimiter) + 1
         if cells != form.width:
             must = f"have {form.width} cells in every row"
             raise RowError(form.name, must, f"{cells} cells", start + row)
+
+
+def numbers(form: Form, text: list[str], start: int) -> Any:
+    """The wanted columns of some lines as float64, (n, columns)."""
+    check_width(form, text, start)
     try:
         return np.loadtxt(
             io.StringIO("".join(text)), np.float64, comments=None, delimiter=form.delimiter,
@@ -127,7 +140,7 @@ def _cells(line: str, delimiter: str) -> list[str]:
     return next(csv.reader([line.strip("\r\n")], delimiter=delimiter), [])
 
 
-def _bad_cell(form: _Form, text: list[str], start: int, error: ValueError) -> InputError:
+def _bad_cell(form: Form, text: list[str], start: int, error: ValueError) -> InputError:
     for row, line in enumerate(text):
         cells = _cells(line, form.delimiter)
         for i in form.columns if form.columns is not None else range(form.width):
