@@ -5,6 +5,7 @@ whatever scheduler Dask is set to.
 """
 
 import contextlib
+import logging
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -72,10 +73,11 @@ class Dask:
             return
         from distributed import as_completed  # noqa: PLC0415  # only with a client
 
-        futures = client.compute([tasks[place] for place in wanted], retries=_RETRIES)
-        places = {future.key: place for future, place in zip(futures, wanted, strict=True)}
-        for future, outcome in as_completed(futures, with_results=True):
-            yield places[future.key], _accepted(outcome)
+        with _staying():
+            futures = client.compute([tasks[place] for place in wanted], retries=_RETRIES)
+            places = {future.key: place for future, place in zip(futures, wanted, strict=True)}
+            for future in as_completed(futures, loop=client.loop):
+                yield places[future.key], _accepted(future.result())
 
     def _client(self) -> Any:
         if self.client is not None:
@@ -91,7 +93,23 @@ class Dask:
         client = self._client()
         if client is None:
             return tuple(dask.compute(*tasks))
-        return tuple(client.gather(client.compute(tasks, retries=_RETRIES)))
+        with _staying():
+            return tuple(client.gather(client.compute(tasks, retries=_RETRIES)))
+
+
+@contextlib.contextmanager
+def _staying() -> Iterator[None]:
+    """Say in one sentence that the cluster has gone."""
+    from distributed import CancelledError  # noqa: PLC0415  # only with a client
+    from distributed.comm import CommClosedError  # noqa: PLC0415
+
+    try:
+        yield
+    except (CancelledError, CommClosedError):
+        raise InputError(
+            "the Dask cluster must stay until the fit is done, got one that went away; with a "
+            "checkpoint, another run goes on from here"
+        ) from None
 
 
 @contextlib.contextmanager
@@ -99,19 +117,31 @@ def connected(address: str | None, progress: Progress | None = None) -> Iterator
     """An engine on the cluster at an address, or on one that is started here, in this process."""
     import distributed  # noqa: PLC0415  # Dask alone does without
 
-    if address is None:
-        cluster = distributed.LocalCluster(processes=False, dashboard_address=":0")
-        with cluster, distributed.Client(cluster, set_as_default=False) as client:
-            yield Dask(client, progress)
-        return
+    # What goes wrong is said once, by this engine.
+    with _silent("distributed"), contextlib.ExitStack() as open_until_the_end:
+        where: Any = address
+        if address is None:
+            cluster = distributed.LocalCluster(processes=False, dashboard_address=":0")
+            where = open_until_the_end.enter_context(cluster)
+        try:
+            client = distributed.Client(where, timeout="10s", set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"scheduler must be the address of a cluster, got {address} ({error})"
+            ) from None
+        yield Dask(open_until_the_end.enter_context(client), progress)
+
+
+@contextlib.contextmanager
+def _silent(name: str) -> Iterator[None]:
+    handlers = [(handler, handler.level) for handler in logging.getLogger(name).handlers]
+    for handler, _ in handlers:
+        handler.setLevel(logging.CRITICAL + 1)
     try:
-        client = distributed.Client(address, timeout="10s", set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"scheduler must be the address of a cluster, got {address} ({error})"
-        ) from None
-    with client:
-        yield Dask(client, progress)
+        yield
+    finally:
+        for handler, level in handlers:
+            handler.setLevel(level)
 
 
 @dataclass(frozen=True)
