@@ -35,7 +35,7 @@ def portions(source: Source) -> list[Portion]:
     Columns that do not come with the parts can only be cut where their rows are counted.
     """
     counts = [part.rows for part in source.parts]
-    loose = [c for c in _columns(source) if c is not None and not isinstance(c, Carried)]
+    loose = _loose(source)
     if None in counts and (loose or source.peers):
         at = source.parts[counts.index(None)].name
         raise InputError(
@@ -51,28 +51,30 @@ def portions(source: Source) -> list[Portion]:
     ]
 
 
-def _check_columns(columns: list[Any], counts: list[int | None]) -> None:
+def _check_columns(columns: dict[str, Any], counts: list[int | None]) -> None:
     rows = sum(count or 0 for count in counts)
-    for column in columns:
+    for name, column in columns.items():
         if len(column) != rows:
             raise InputError(
-                f"columns must have one entry for each of the {rows} rows, got {len(column)}"
+                f"{name} must have one entry for each of the {rows} rows, got {len(column)}"
             )
 
 
-def _columns(source: Source) -> tuple[Any, Any, Any]:
-    return source.labels, source.weight, source.groups
+def _loose(source: Source) -> dict[str, Any]:
+    """The columns that lie beside the parts, and have to be cut."""
+    columns = {"labels": source.labels, "weight": source.weight, "groups": source.groups}
+    return {
+        name: column
+        for name, column in columns.items()
+        if column is not None and not isinstance(column, Carried)
+    }
 
 
 def _portion(source: Source, place: int, start: int) -> Portion:
     part = source.parts[place]
     own = from_parts((part,), name=source.name, classes=source.classes, columns=carrying(source))
     stop = start + (part.rows or 0)
-    cut = {
-        name: column[start:stop]
-        for name, column in zip(("labels", "weight", "groups"), _columns(source), strict=True)
-        if column is not None and not isinstance(column, Carried)
-    }
+    cut = {name: column[start:stop] for name, column in _loose(source).items()}
     peers = tuple(_peer(peer, place, part) for peer in source.peers)
     return Portion(dataclasses.replace(own, peers=peers, **cut), start)
 
