@@ -52,7 +52,7 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.setup: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(INSTALL) -e '.[torch,scaling,sklearn,plots,onnx,online,parquet,files,remote,dask,spark,dev,bench]'
+	$(INSTALL) -e '.[lab,torch,scaling,sklearn,plots,onnx,online,parquet,files,remote,dask,spark,dev,bench]'
 	touch $@ $(VENV)/.demo
 
 $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python

@@ -4,6 +4,7 @@ python scripts/write_cli_page.py
 """
 
 import typing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +37,21 @@ def page() -> str:
     """The page, as it should be."""
     group: Any = typer.main.get_command(app)
     head = _HEAD.format(epilog=group.epilog)
-    verbs = {name: command for name, command in group.commands.items() if not command.hidden}
+    verbs = dict(_verbs(group))
     head += "".join(
-        f"| [`tepid {name}`](#tepid-{name}) | {_said(command)[0]} |\n"
+        f"| [`tepid {name}`](#tepid-{name.replace(' ', '-')}) | {_said(command)[0]} |\n"
         for name, command in verbs.items()
     )
     return head + "".join(_section(name, command) for name, command in verbs.items())
+
+
+def _verbs(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """Every command with its name, those of a group within by both names."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _verbs(command, f"{before}{name} ")
+        elif not command.hidden:
+            yield before + name, command
 
 
 def _said(command: Any) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 
 import tepid
 from tepid.cli import app
+from tests import mending
 
 SHARED = Path(__file__).parents[2] / "shared" / "logits"
 
@@ -64,6 +65,14 @@ def tepid_here(monkeypatch, capsys):
         return ended.value.code or 0, said.out, said.err
 
     return run
+
+
+@pytest.fixture(scope="session")
+def torchvision():
+    """torchvision, mended where its wheel does not fit the build of torch beside it."""
+    pytest.importorskip("torch", reason="the laboratory needs torch")
+    mending.mend()
+    return pytest.importorskip("torchvision", reason="the laboratory needs torchvision")
 
 
 collect_ignore = ["typing_api.py"]  # checked by mypy, never run

@@ -55,7 +55,9 @@ def test_importing_tepid_imports_nothing_heavy():
 OPTIONAL = {
     "scipy": ("scaling/extras.py",),
     "sklearn": ("scaling/extras.py", "sklearn/"),
-    "torch": ("torch/",),
+    "torch": ("torch/", "lab/"),
+    "torchvision": ("lab/",),
+    "PIL": ("lab/",),
     "matplotlib": ("plots/",),
     "onnx": ("onnx/",),
     "onnxruntime": ("onnx/",),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         shapes,
         sources,
     )
+    from tepid import lab as lab
     from tepid import onnx as onnx
     from tepid import plots as plots
     from tepid import sklearn as sklearn
@@ -96,7 +97,7 @@ _MODULES = (
     "sources",
 )
 # Reached by name and not by `import *`, which must work without the extra that each of them needs.
-_EXTRAS = ("onnx", "plots", "sklearn", "torch")
+_EXTRAS = ("lab", "onnx", "plots", "sklearn", "torch")
 
 __all__ = [
     "Advice",

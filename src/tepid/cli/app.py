@@ -18,6 +18,7 @@ from tepid.cli import (
     deploying,
     examining,
     fitting,
+    laboratory,
     reporting,
     scoring,
     summarising,
@@ -70,6 +71,7 @@ app.command()(summarising.summarise)
 app.command()(summarising.merge)
 app.command()(demonstrating.demo)
 app.command()(examining.doctor)
+app.add_typer(laboratory.lab)
 
 
 def _mend_streams() -> None:
