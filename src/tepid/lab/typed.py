@@ -12,6 +12,7 @@ Kind = TypeVar("Kind")
 
 
 def refuse_unknown(given: Iterable[str], known: Iterable[str], what: str) -> None:
+    """Raise where a given key is not a known one."""
     strange = sorted(set(given) - set(known))
     if strange:
         wanted = ", ".join(sorted(known))
