@@ -8,7 +8,6 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from tepid.errors import InputError
 from tepid.lab import networks
 from tepid.lab.job import Job
 
@@ -66,12 +65,10 @@ def _optimiser(job: Job, network: nn.Module) -> Any:
     recipe, weights = job.recipe, network.parameters()
     if recipe.optimiser == "adam":
         return torch.optim.Adam(weights, recipe.rate, weight_decay=recipe.weight_decay)
-    if recipe.optimiser == "sgd":
-        return torch.optim.SGD(
-            weights,
-            recipe.rate,
-            momentum=recipe.momentum,
-            nesterov=recipe.nesterov,
-            weight_decay=recipe.weight_decay,
-        )
-    raise InputError(f"optimiser must be sgd or adam, got {recipe.optimiser}")
+    return torch.optim.SGD(
+        weights,
+        recipe.rate,
+        momentum=recipe.momentum,
+        nesterov=recipe.nesterov,
+        weight_decay=recipe.weight_decay,
+    )

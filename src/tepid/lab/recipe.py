@@ -10,6 +10,14 @@ from typing import Any
 from tepid.errors import InputError
 from tepid.lab.typed import refuse_unknown, typed
 
+# Batch normalisation needs two rows.
+_LEAST = {"epochs": 1, "batch": 2, "train_rows": 0, "test_rows": 0, "size": 1, "rate": 0}
+_CHOICES = {
+    "normalise": ("channels", "imagenet", "unit"),
+    "optimiser": ("sgd", "adam"),
+    "schedule": ("steps", "one-cycle"),
+}
+
 
 @dataclass(frozen=True)
 class Figures:
@@ -80,7 +88,7 @@ class Recipe:
             changed[key.strip()] = _value(value.strip())
         known = {field.name for field in dataclasses.fields(self)} - {"name", "paper"}
         refuse_unknown(changed, known, "--set")
-        return typed(Recipe, vars(self) | changed, "--set")
+        return _sane(typed(Recipe, vars(self) | changed, "--set"), "--set")
 
     def quick(self) -> "Recipe":
         """The same code for a few steps on a few rows: whether it runs, and nothing else."""
@@ -117,7 +125,19 @@ def of_toml(name: str, text: str) -> Recipe:
         read = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"recipe {name} must be TOML, got {error}") from None
-    return typed(Recipe, {"name": name} | read, f"recipe {name}")
+    return _sane(typed(Recipe, {"name": name} | read, f"recipe {name}"), f"recipe {name}")
+
+
+def _sane(recipe: Recipe, what: str) -> Recipe:
+    """The same recipe, if its values are of those that can be trained with."""
+    for key, least in _LEAST.items():
+        if getattr(recipe, key) < least:
+            raise InputError(f"{what}: {key} must be at least {least}, got {getattr(recipe, key)}")
+    for key, choices in _CHOICES.items():
+        if getattr(recipe, key) not in choices:
+            wanted = " or ".join((", ".join(choices[:-1]), choices[-1]))
+            raise InputError(f"{what}: {key} must be {wanted}, got {getattr(recipe, key)}")
+    return recipe
 
 
 def _value(text: str) -> Any:

@@ -1,6 +1,5 @@
 """The learning rate at every step: a function of the step alone, of which nothing is saved."""
 
-from tepid.errors import InputError
 from tepid.lab.recipe import Recipe
 
 _RISE = 0.3  # the part of a cycle in which the rate rises
@@ -19,8 +18,6 @@ def rate(recipe: Recipe, step: int, steps: int) -> float:
     if recipe.schedule == "one-cycle":
         done = (step + 0.5) / steps
         return recipe.rate * min(done / _RISE, (1 - done) / (1 - _RISE))
-    if recipe.schedule != "steps":
-        raise InputError(f"schedule must be steps or one-cycle, got {recipe.schedule}")
     if step < recipe.warmup_steps:
         return recipe.warmup_rate
     passed = sum(step >= milestone * steps for milestone in recipe.milestones)

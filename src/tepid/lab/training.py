@@ -5,9 +5,10 @@ rows, what is drawn to augment them and dropout follow from the seed and the epo
 state of a generator has to survive a crash. Checkpoints are written after every epoch.
 """
 
+import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,16 +57,22 @@ def train(
     processes all but the first return an empty record.
     """
     run.mkdir(parents=True, exist_ok=True)
-    _be_deterministic()
-    with placed() as place:
+    with _deterministic(), placed() as place:
         whole = job(recipe, data, run, seed, place)
         return runs.finished(run, whole.config) or _trained(whole, told, download=download)
 
 
-def _be_deterministic() -> None:
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.backends.cudnn.benchmark = False
+@contextlib.contextmanager
+def _deterministic() -> Iterator[None]:
+    """While this lasts, what PyTorch can do in a fixed order it does in a fixed order."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
+    before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(mode=True, warn_only=True)
+    try:
+        with torch.backends.cudnn.flags(benchmark=False, deterministic=True):
+            yield
+    finally:
+        torch.use_deterministic_algorithms(mode=before)
 
 
 def _trained(whole: Job, told: Callable[[Progress], None], *, download: bool) -> dict[str, Any]:
