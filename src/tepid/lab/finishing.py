@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from tepid.errors import InputError
 from tepid.lab import runs
 from tepid.lab.job import Job
 
@@ -21,7 +22,7 @@ def finish(job: Job, network: nn.Module, history: list[dict[str, float]]) -> dic
     logits = predicted(job, network)
     labels = job.data.test.labels.cpu().numpy()
     if not np.isfinite(logits).all():
-        raise FloatingPointError("the training diverged: its logits are not finite")
+        raise InputError(f"rate must let the training converge, got {job.recipe.rate:g}")
     accuracy = float((logits.argmax(axis=1) == labels).mean())
     arrays = {"labels": labels} | ({} if job.data.rows is None else {"rows": job.data.rows})
     weights = {name: value.cpu() for name, value in network.state_dict().items()}
