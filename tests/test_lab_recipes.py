@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from importlib import resources
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ import tepid
 from tepid.lab import recipe as recipes
 from tepid.lab import schedule
 
+ROOT = Path(__file__).parents[1]
 NAMES = tepid.lab.names()
 TEXT = resources.files("tepid.lab").joinpath("recipes", "lenet5-mnist.toml").read_text("utf-8")
 # The paper's rows by their first columns: accuracy, T of TS, T of UTS.
@@ -176,3 +178,11 @@ def test_listing_recipes_needs_no_pytorch():
     code = "import sys; sys.modules['torch'] = None; import tepid; print(len(tepid.lab.names()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "12"
+
+
+def test_the_page_has_the_row_of_every_recipe():
+    page = (ROOT / "docs" / "the-laboratory.md").read_text("utf-8")
+    for recipe in map(tepid.lab.named, NAMES):
+        accuracies = f"{recipe.paper.accuracy:.2f} | {recipe.expected_accuracy:.2f}"
+        row = f"`{recipe.name}` | {recipe.title} | {recipe.epochs} | {accuracies}"
+        assert f"| {row} | {recipe.expected_hours:g} |\n" in page

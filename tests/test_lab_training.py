@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from tests import laboratory
 
 torch = pytest.importorskip("torch", reason="the loop is of PyTorch")
 
-from tepid.lab import data, networks, runs, training  # noqa: E402  # after the skip
+from tepid.lab import data, networks, runs, training, vision  # noqa: E402  # after the skip
 from tepid.lab.processes import Place  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("torchvision", "one_thread")
@@ -276,8 +277,27 @@ def test_a_machine_without_pytorch_is_told_what_to_install(sets, tmp_path, tepid
         monkeypatch.delattr(tepid.lab, attribute, raising=False)
     code, _, err = tepid_here("lab", "train", "lenet5-mnist", "--data", sets, "-o", tmp_path / "r")
     assert code == 2
-    assert err.startswith("tepid: tepid lab train must have PyTorch and torchvision, got: ")
+    assert err.startswith("tepid: tepid lab must have PyTorch and torchvision, got: ")
     assert err.rstrip().endswith("pip install 'tepid[lab]' brings them")
+
+
+@pytest.mark.parametrize(
+    ("failure", "sentence"),
+    [
+        (
+            ImportError("none"),
+            "must have torchvision, got none; pip install 'tepid\\[lab\\]' brings",
+        ),
+        (RuntimeError("no nms"), "torchvision must fit the PyTorch beside it, got: no nms"),
+    ],
+)
+def test_a_torchvision_that_cannot_be_had_is_one_sentence(failure, sentence, tmp_path, monkeypatch):
+    def fail(_):
+        raise failure
+
+    monkeypatch.setattr(vision, "importlib", SimpleNamespace(import_module=fail))
+    with pytest.raises(tepid.InputError, match=sentence):
+        data.read(tepid.lab.named("vgg16-cifar10"), tmp_path, 0, download=False, checked=True)
 
 
 def test_a_crash_while_writing_leaves_the_old_checkpoint(tmp_path):

@@ -13,8 +13,8 @@ from tepid.cli import options, output
 
 _NEEDED = ("numpy", "numba", "typer", "rich")
 _OPTIONAL = (
-    "scipy", "scikit-learn", "torch", "matplotlib", "onnx", "onnxruntime", "pyarrow", "h5py",
-    "zarr", "fsspec", "aiohttp", "dask", "pyspark",
+    "scipy", "scikit-learn", "torch", "torchvision", "matplotlib", "onnx", "onnxruntime", "pyarrow",
+    "h5py", "zarr", "fsspec", "aiohttp", "dask", "pyspark",
 )  # fmt: skip
 # Extras for those who work on tepid itself.
 _OURS = ("dev", "bench")

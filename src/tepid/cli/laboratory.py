@@ -68,26 +68,27 @@ def train(
     """
     chosen = tepid.lab.named(recipe)
     chosen = (chosen.quick() if quick else chosen).with_settings(settings or [])
-    images, training = _needing_torch()
+    images, training = needing_torch()
     read = images.read(chosen, data, seed, download=download, checked=not unchecked)
-    record = training.train(chosen, read, out, seed, download=download, told=_Line())
+    record = training.train(chosen, read, out, seed, download=download, told=Line())
     if record:
         said = f"{100 * record['accuracy']:.2f} % of {record['config']['rows']['test']} are right"
         output.console().print(f"{chosen.title}: {said}; wrote {out}", markup=False, soft_wrap=True)
 
 
-def _needing_torch() -> tuple[Any, Any]:
+def needing_torch() -> tuple[Any, Any]:
+    """The modules of images and of training, or a sentence that says what they need."""
     try:
         from tepid.lab import data, training  # noqa: PLC0415  # seconds, and an extra
     except ImportError as error:
         raise tepid.InputError(
-            f"tepid lab train must have PyTorch and torchvision, got: {error}; "
+            f"tepid lab must have PyTorch and torchvision, got: {error}; "
             "pip install 'tepid[lab]' brings them"
         ) from None
     return data, training
 
 
-class _Line:
+class Line:
     """One line that is written over on a terminal, and one per epoch elsewhere."""
 
     def __call__(self, told: Any) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from tepid.errors import InputError
 from tepid.lab.data.images import Data, Images, images
+from tepid.lab.vision import torchvision
 
 _CLASSES = {
     "cifar10": "CIFAR10",
@@ -26,9 +27,7 @@ def read(name: str, folder: Path, *, download: bool, checked: bool) -> Data:
     """
     if name not in _CLASSES:
         raise InputError(f"data must be {', '.join(_CLASSES)} or isic, got {name}")
-    from torchvision import datasets  # noqa: PLC0415  # the lesions do without it
-
-    kind = getattr(datasets, _CLASSES[name])
+    kind = getattr(torchvision("datasets"), _CLASSES[name])
     kind = kind if checked else _unchecked(kind)
     parts = ({"split": s} for s in ("train", "test")) if name == "svhn" else _flags()
     try:

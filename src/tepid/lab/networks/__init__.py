@@ -13,6 +13,7 @@ from tepid.lab.networks.residual import resnet
 from tepid.lab.networks.vgg import vgg16
 from tepid.lab.networks.wide import wide_resnet
 from tepid.lab.recipe import Recipe
+from tepid.lab.vision import torchvision
 
 __all__ = ["build", "densenet", "lenet5", "resnet", "resnet152", "vgg16", "wide_resnet"]
 
@@ -37,8 +38,7 @@ def resnet152(classes: int, *, pretrained: bool, download: bool = False) -> nn.M
     60.2 M weights for 1000 classes. Those of ImageNet lie in torchvision's cache, or are fetched
     if that is allowed.
     """
-    from torchvision import models  # noqa: PLC0415  # no other network needs it
-
+    models = torchvision("models")
     weights = models.ResNet152_Weights.IMAGENET1K_V1 if pretrained else None
     if weights is not None and not download:
         cached = Path(torch.hub.get_dir(), "checkpoints", Path(weights.url).name)
