@@ -139,6 +139,9 @@ def test_lesions_are_read_from_an_archive_of_small_photographs(tmp_path):
     assert found.names == tuple(kinds)
     with pytest.raises(tepid.InputError, match="size must be that of the photographs, 16, got 224"):
         lesions.read(tmp_path / "small.npz", 224, 0, keep_lesions=False)
+    np.savez(tmp_path / "less.npz", x=x, classes=kinds)
+    with pytest.raises(tepid.InputError, match="must have the arrays x, y and classes, got no y"):
+        lesions.read(tmp_path / "less.npz", 16, 0, keep_lesions=False)
     np.savez(tmp_path / "bare.npz", x=x, y=labels, classes=kinds)
     with pytest.raises(tepid.InputError, match=r"must have a file .*Groupings.* for keep_lesions"):
         lesions.read(tmp_path / "bare.npz", 16, 0, keep_lesions=True)

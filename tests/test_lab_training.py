@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -251,7 +252,8 @@ def test_two_processes_take_the_steps_of_one(sets, tmp_path):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     together = _spawn(tmp_path / "two", sets, *options, before=torchrun)
     _ended(_spawn(tmp_path / "one", sets, *options))
-    _ended(together)
+    said = _ended(together)
+    assert len(re.findall(r"^epoch \d", said, re.MULTILINE)) == 6  # one of them speaks
     one, two = (_arrays(tmp_path / name)["logits"] for name in ("one", "two"))
     assert np.allclose(one, two, rtol=1e-4, atol=1e-5)
     record = json.loads((tmp_path / "two" / "run.json").read_text())

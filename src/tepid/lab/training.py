@@ -59,7 +59,8 @@ def train(
     run.mkdir(parents=True, exist_ok=True)
     with _deterministic(), placed() as place:
         whole = job(recipe, data, run, seed, place)
-        return runs.finished(run, whole.config) or _trained(whole, told, download=download)
+        record = runs.finished(run, whole.config) or _trained(whole, told, download=download)
+        return record if place.leads else {}
 
 
 @contextlib.contextmanager
@@ -102,7 +103,7 @@ def _epoch(
             group["lr"] = schedule.rate(recipe, step, recipe.epochs * len(batches))
         sums += _step(whole, parts, rows)
         done = (number + 1) / len(batches)
-        if number % -(-len(batches) // _TOLD) == 0 or done == 1:
+        if whole.place.leads and (number % -(-len(batches) // _TOLD) == 0 or done == 1):
             left = (time.monotonic() - began) * ((recipe.epochs - epoch) / done - 1)
             loss, right, seen = sums.tolist()
             told(Progress(epoch + done, recipe.epochs, loss / seen, right / seen, left))

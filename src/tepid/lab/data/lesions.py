@@ -47,6 +47,9 @@ def read(path: Path, size: int, seed: int, *, keep_lesions: bool) -> Data:
 
 def _archive(path: Path, size: int) -> Lesions:
     with np.load(path, allow_pickle=False) as stored:
+        absent = [name for name in ("x", "y", "classes") if name not in stored]
+        if absent:
+            raise InputError(f"{path} must have the arrays x, y and classes, got no {absent[0]}")
         pixels, labels, names = stored["x"], stored["y"].astype(np.int64), stored["classes"]
         lesions = stored.get("lesion")
     if pixels.shape[1:] != (size, size, 3):
