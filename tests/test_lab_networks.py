@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 import tepid
+from tests.scripts import benchmark
 
 torch = pytest.importorskip("torch", reason="the networks are of PyTorch")
 
@@ -80,6 +81,23 @@ def test_weights_of_imagenet_are_not_fetched_unasked(monkeypatch, tmp_path):
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
     with pytest.raises(tepid.InputError, match=r"must be at .*resnet152.*, or --download, got"):
         networks.build(tepid.lab.named("resnet152-isic"), 7, 3)
+
+
+def test_the_residual_network_is_that_of_another_implementation():
+    pytest.importorskip("PIL", reason="the other one comes with a reader of images")
+    other = benchmark("cifar").ResNet20()
+    torch.manual_seed(4)
+    for weights in (*other.parameters(), *other.buffers()):
+        if weights.ndim == 1:  # normalisation, which begins as if it were not there
+            torch.nn.init.uniform_(weights, 0.1, 0.9)
+    network = networks.resnet(20, 10)
+    names, values = network.state_dict(), other.state_dict().values()
+    network.load_state_dict(dict(zip(names, values, strict=True)))
+    x = torch.randn(3, 3, 32, 32)
+    with torch.inference_mode():
+        logits = network.eval()(x)
+        assert torch.allclose(logits, other.eval()(x), rtol=1e-4)
+    assert logits.isfinite().all()
 
 
 def test_a_residual_block_is_the_identity_where_its_weights_are_zero():
