@@ -93,7 +93,7 @@ def _epoch(
 ) -> dict[str, float]:
     """Pass once over the training set; the mean loss, the accuracy on the way and the seconds."""
     recipe, began = whole.recipe, time.monotonic()
-    torch.manual_seed(_seed(whole.seed, epoch, whole.place.rank))
+    torch.manual_seed(_seed(whole.seed, epoch, 1 + whole.place.rank))
     parts.shared.train()
     batches = _batches(whole, epoch)
     sums = torch.zeros(3, dtype=torch.float64, device=whole.place.device)
@@ -113,7 +113,7 @@ def _epoch(
 
 
 def _seed(*parts: int) -> int:
-    """One seed of several numbers, of which no two orders or lengths give the same."""
+    """One seed of several numbers; zeros at the end make no difference to it."""
     return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
