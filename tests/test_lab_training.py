@@ -55,7 +55,7 @@ def _arrays(run):
 
 # What makes the large ones small enough for a test.
 LIGHTER = {
-    "resnet152-isic": ["size=32", "batch=2", "train_rows=4", "test_rows=4"],
+    "resnet152-isic": ["size=32", "batch=2", "train_rows=2", "test_rows=2", "epochs=1"],
     "densenet100": ["batch=2", "train_rows=4", "test_rows=4"],
     "resnet110": ["batch=2", "train_rows=4", "test_rows=4"],
     "wideresnet32": ["batch=2", "train_rows=4", "test_rows=4"],
@@ -72,7 +72,7 @@ def test_every_recipe_runs_from_files_to_logits(name, sets, tmp_path, tepid_here
     )
     assert code == 0, err
     assert "are right; wrote" in out
-    assert err.splitlines()[0].startswith("epoch 1.00 of 2: loss ")
+    assert err.splitlines()[0].startswith("epoch 1.00 of ")
     record = json.loads((run / "run.json").read_text())
     recipe = tepid.lab.named(name)
     classes = {"cifar100": 100, "isic": 7}.get(recipe.data, 10)
@@ -81,7 +81,7 @@ def test_every_recipe_runs_from_files_to_logits(name, sets, tmp_path, tepid_here
     assert found["logits"].dtype == np.float32
     assert record["accuracy"] == (found["logits"].argmax(1) == found["labels"]).mean()
     assert len(record["classes"]) == classes
-    assert record["config"]["epochs"] == len(record["history"]) == 2
+    assert record["config"]["epochs"] == len(record["history"])
     assert (run / "rows.npy").exists() == (recipe.data == "isic")
     assert not (run / "checkpoint.pt").exists()
 
@@ -107,11 +107,10 @@ def _train(sets, run, *settings, seed=0, told=lambda _: None):
     return training.train(recipe, read, run, seed, told=told)
 
 
-@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
-@pytest.mark.parametrize("amp", ["true", "false"])
+@pytest.mark.parametrize(("optimiser", "amp"), [("sgd", "false"), ("adam", "true")])
 def test_the_loop_learns_what_can_be_learnt(sets, tmp_path, amp, optimiser):
-    rate = {"sgd": 0.01, "adam": 0.003}[optimiser]
-    settings = ["epochs=40", "batch=8", f"rate={rate}", f"optimiser={optimiser}", f"amp={amp}"]
+    rate = {"sgd": 0.02, "adam": 0.003}[optimiser]
+    settings = ["epochs=25", "batch=8", f"rate={rate}", f"optimiser={optimiser}", f"amp={amp}"]
     record = _train(sets, tmp_path, *settings)
     assert record["accuracy"] > 0.8
     assert record["history"][-1]["loss"] < record["history"][0]["loss"] / 4

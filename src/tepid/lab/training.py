@@ -146,6 +146,4 @@ def _step(whole: Job, parts: Parts, rows: Tensor) -> Tensor:
     parts.scaler.step(parts.optimiser)
     parts.scaler.update()
     right = (logits.detach().argmax(1) == labels).sum()
-    return torch.stack(
-        [loss.detach().double() * len(rows), right.double(), right * 0.0 + len(rows)]
-    )
+    return torch.stack([loss.detach() * len(rows), right, torch.full_like(right, len(rows))])
