@@ -22,6 +22,7 @@ from tepid.cli import (
     reporting,
     scoring,
     summarising,
+    tabling,
 )
 
 _GREETING = """\
@@ -72,6 +73,7 @@ app.command()(summarising.merge)
 app.command()(demonstrating.demo)
 app.command()(examining.doctor)
 app.add_typer(laboratory.lab)
+laboratory.lab.command()(tabling.table)
 
 
 def _mend_streams() -> None:

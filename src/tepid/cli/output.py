@@ -18,6 +18,7 @@ from tepid.cli.progress import working
 __all__ = [
     "console",
     "doubts",
+    "json_text",
     "labels_beside",
     "note",
     "note_strangers",
@@ -35,7 +36,12 @@ def console() -> Console:
 
 def print_json(value: Any) -> None:
     """Print strict JSON: what is not a number becomes null."""
-    typer.echo(json.dumps(_strict(value), indent=2, allow_nan=False))
+    typer.echo(json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """Strict JSON as text."""
+    return json.dumps(_strict(value), indent=2, allow_nan=False)
 
 
 def _strict(value: Any) -> Any:
