@@ -104,7 +104,7 @@ def test_folders_without_a_set_are_refused_by_name(tmp_path):
     ("network", "data", "recipe", "beside"),
     [
         ("lenet5", "mnist", "", "lenet5-mnist"),
-        ("anything", "else", "densenet100-cifar10", "densenet100-cifar10"),
+        ("lenet5", "fashion-mnist", "lenet5-mnist", None),  # the recipe with other data
         ("DenseNet-BC-100", "CIFAR-10", "", "densenet100-cifar10"),
         ("densenet121", "cifar10", "", None),  # two rows of that family
         ("resnet20", "cifar10", "", "resnet110-cifar10"),

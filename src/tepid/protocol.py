@@ -77,7 +77,7 @@ def compare(  # noqa: PLR0913  # each is an option of the protocol, by keyword
         methods, others=bool(peers), source=source is not None, classes=z.shape[1]
     )
     engine = engine or Threads()
-    parts = [_split(len(z), size, seed, i) for i in range(splits)]
+    parts = [split(len(z), size, seed, i) for i in range(splits)]
     data = _prepared(_Set(z, y, peers, source, few, {}), fits, parts[0][0])
     runs = _runs(data, fits, parts, engine)
     return {
@@ -133,7 +133,12 @@ def _check(rows: int, splits: int, fraction: float, seed: int, few: int) -> int:
     return size
 
 
-def _split(rows: int, size: int, seed: int, number: int) -> tuple[Int64, Int64]:
+def split(rows: int, size: int, seed: int, number: int) -> tuple[Int64, Int64]:
+    """The rows to fit on, `size` of them, and the rows to report on, of one split, each in order.
+
+    >>> split(5, 2, seed=0, number=0)
+    (array([2, 4]), array([0, 1, 3]))
+    """
     order = np.random.default_rng([seed, number]).permutation(rows)
     return np.sort(order[:size]), np.sort(order[size:])
 

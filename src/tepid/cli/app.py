@@ -16,6 +16,7 @@ from tepid.cli import (
     comparing,
     demonstrating,
     deploying,
+    drawing,
     examining,
     fitting,
     laboratory,
@@ -74,6 +75,7 @@ app.command()(demonstrating.demo)
 app.command()(examining.doctor)
 app.add_typer(laboratory.lab)
 laboratory.lab.command()(tabling.table)
+laboratory.lab.command()(drawing.figures)
 
 
 def _mend_streams() -> None:

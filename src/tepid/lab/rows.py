@@ -41,10 +41,7 @@ class Row:
     def same_network(self) -> bool:
         """Whether the paper's row is of a network of the same name."""
         published = self.published
-        return published is not None and (
-            self.logits.recipe == published.recipe
-            or key(self.logits.network) == key(published.model)
-        )
+        return published is not None and key(self.logits.network) == key(published.model)
 
     @property
     def same_training(self) -> bool:
@@ -80,12 +77,12 @@ def measure(
 def beside(logits: LogitSet, published: Sequence[Published]) -> Published | None:
     """The paper's row that a set stands beside, if there is one.
 
-    That of its recipe; else of its network and data; else of the same family of networks on the
-    same data (ResNet20 beside ResNet110); else the only row of that data.
+    That of its network and data; else of the same family of networks on the same data (ResNet-20
+    beside ResNet-110); else the only row of that data. A recipe's name settles nothing, since a
+    training may have overridden its network or its data.
     """
     data = [p for p in published if key(p.dataset) == key(logits.data)]
     tries = (
-        [p for p in published if p.recipe == logits.recipe],
         [p for p in data if key(p.model) == key(logits.network)],
         [p for p in data if _family(p.model) == _family(logits.network)],
         data,

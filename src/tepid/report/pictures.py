@@ -56,15 +56,22 @@ def open_pictures(images: Any) -> Pictures:
     if isinstance(images, Mapping):
         return _by_row([int(row) for row in images], list(images.values()))
     if not isinstance(images, (str, os.PathLike)):
-        return _in_order(_pixels(np.asarray(images)))
+        return _in_order(pixels(images))
     path, fragment = files.named(images)
     if path.is_dir():
         return _in_folder(path)
-    array = _pixels(files.open_array(images, "images", "images").array)
+    array = pixels(images)
     if path.suffix.lower() == ".npz" and not fragment and _has_rows(path):
         rows = files.open_array(f"{path}#image_rows", "image_rows", "images").array
         return _by_row([int(row) for row in rows.reshape(-1)], array)
     return _in_order(array)
+
+
+def pixels(images: Any) -> Array:
+    """Images (n, h, w[, 3]) of uint8, from an array or from a `.npy` or `.npz` file."""
+    if isinstance(images, (str, os.PathLike)):
+        return _pixels(files.open_array(images, "images", "images").array)
+    return _pixels(np.asarray(images))
 
 
 def _has_rows(path: Path) -> bool:
