@@ -58,7 +58,7 @@ OPTIONAL = {
     "torch": ("torch/", "lab/"),
     "torchvision": ("lab/",),
     "PIL": ("lab/",),
-    "matplotlib": ("plots/",),
+    "matplotlib": ("plots/", "lab/"),
     "onnx": ("onnx/",),
     "onnxruntime": ("onnx/",),
     "dask": ("engines/dask.py", "sources/partitions.py"),

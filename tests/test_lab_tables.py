@@ -3,6 +3,7 @@
 import html.parser
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -80,6 +81,14 @@ def test_archives_with_labels_and_finished_runs_are_found(folder):
     assert z.shape == (600, 12)
     assert y.dtype == np.int64
     assert [s.name for s in sets.find([folder / "skin", folder / "skin"])] == ["skin", "skin"]
+
+
+def test_the_depth_of_a_run_is_part_of_its_network_s_name(tmp_path, network):
+    z, y = (column[:50] for column in network)
+    _run(tmp_path / "a", z, y, network="wide-resnet", data="cifar100", config={"depth": 32})
+    _run(tmp_path / "b", z, y, network="lenet5", data="mnist", config={"depth": 0})
+    assert [s.network for s in sets.find([tmp_path])] == ["wide-resnet-32", "lenet5"]
+    assert rows.key("wide-resnet-32") == rows.key("WideResNet-32")
 
 
 def test_folders_without_a_set_are_refused_by_name(tmp_path):
@@ -292,3 +301,33 @@ def test_the_paper_s_rows_come_from_the_recipes():
     assert lenet.get("temperature", "ece") == pytest.approx((0.00674, 5e-6))
     assert lenet.get("uts", "temperature") == pytest.approx((1.857, 5e-4))
     assert math.isnan(lenet.get("accuracy", "nll")[0])
+    assert [row.recipe for row in every if row.table == 2] == ["resnet152-isic"]
+    assert [f"{row.model} on {row.dataset}" for row in every[:3]] == [
+        "DenseNet-40 on CIFAR-10", "DenseNet-40 on CIFAR-100", "DenseNet-BC-100 on CIFAR-10",
+    ]  # fmt: skip
+    assert len(every) == 12
+
+
+def test_the_recipes_hold_what_the_paper_prints(shared):
+    text = (shared.parent / "paper" / "uts.tex").read_text()
+    first, second = re.findall(r"\\midrule\n(.*?)\\bottomrule", text, re.DOTALL)
+    printed = {}
+    for line in [*first.strip().split("\n"), *second.strip().split("\n")]:
+        model, data, *cells = (re.sub(r"\\textbf|[{}%\\]", "", c).strip() for c in line.split("&"))
+        printed[rows.key(model), rows.key(data)] = [float(cell) for cell in cells]
+    every = paper.published()
+    assert len(printed) == len(every)
+    for row in every:
+        numbers = printed[rows.key(row.model), rows.key(row.dataset)]
+        percent = 100 if row.table == 1 else 1
+        held = [100 * row.get("uncalibrated", "accuracy")[0]]
+        for method, names in rows.METHODS.items():
+            held += [row.get(method, m)[0] * (percent if m == "ece" else 1) for m in names]
+        assert [value for value in held if not math.isnan(value)] == pytest.approx(numbers)
+
+
+def test_the_paper_s_row_is_reproduced_cell_by_cell(shared, tmp_path):
+    (tmp_path / "densenet40_cifar100.npz").symlink_to(shared / "densenet40_cifar100.npz")
+    found = tables.table([tmp_path], seeds=20)
+    assert found.rows[0].same_training
+    assert found.rows[0].agreeing == (9, 9)

@@ -20,6 +20,7 @@ from tepid.cli import (
     examining,
     fitting,
     laboratory,
+    lesions,
     reporting,
     scoring,
     summarising,
@@ -76,6 +77,8 @@ app.command()(examining.doctor)
 app.add_typer(laboratory.lab)
 laboratory.lab.command()(tabling.table)
 laboratory.lab.command()(drawing.figures)
+laboratory.lab.command()(lesions.isic)
+laboratory.lab.command()(lesions.predict)
 
 
 def _mend_streams() -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from dataclasses import dataclass
 
 from tepid.lab.recipe import Figures, Recipe, named, names
@@ -44,7 +45,7 @@ def _place(recipe: str) -> int:
 
 
 def _row(recipe: Recipe) -> Published:
-    model, _, dataset = recipe.title.partition(" on ")
+    model, _, dataset = re.sub(r" \(.*?\)", "", recipe.title).partition(" on ")
     paper = recipe.paper
     stated = {"uncalibrated": paper.uncalibrated, "temperature": paper.ts, "uts": paper.uts}
     figures = [("uncalibrated", "accuracy", paper.accuracy / 100)]

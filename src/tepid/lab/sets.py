@@ -65,6 +65,8 @@ def open_run(folder: str | os.PathLike[str]) -> LogitSet:
     if lacking:
         raise InputError(f"run must have {lacking[0]}, which training writes last, got {path}")
     network, data, recipe = (str(about.get(key, "")) for key in ("network", "data", "recipe"))
+    depth = about.get("config", {}).get("depth", 0)
+    network = f"{network}-{depth}" if depth else network
     logits, labels = (path / name for name in _NEEDED)
     return LogitSet(path.resolve().name, network, data, logits, labels, recipe)
 
