@@ -1,6 +1,7 @@
 """Skin lesions as an application: a run is calibrated without labels, reported on, and asked."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -9,11 +10,7 @@ import tepid
 from tepid.lab import sets, skin
 
 CLASSES = ("akiec", "bcc", "bkl", "df", "mel", "nv", "vasc")
-SMALL = [
-    part
-    for setting in ("network=resnet", "depth=8", "size=16", "pretrained=false", "epochs=2")
-    for part in ("--set", setting)
-]
+SETTINGS = ("network=resnet", "depth=8", "size=16", "pretrained=false", "epochs=2")
 
 
 @pytest.fixture
@@ -84,13 +81,35 @@ def photographs(tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def finished(photographs, tmp_path_factory):
+    from tepid.lab import data, named, training  # noqa: PLC0415  # the fixture has looked for torch
+
+    recipe = named("resnet152-isic").with_settings(SETTINGS)
+    read = data.read(recipe, photographs, 0, download=False, checked=True)
+    folder = tmp_path_factory.mktemp("finished")
+    training.train(recipe, read, folder)
+    skin.calibrate(folder)
+    return folder
+
+
 @pytest.fixture
-def trained(photographs, tmp_path, tepid_here):
-    folder = tmp_path / "isic"
-    code, out, err = tepid_here("lab", "isic", "--data", photographs, "-o", folder, *SMALL)
+def trained(finished, tmp_path):
+    """A run that a test may change."""
+    return shutil.copytree(finished, tmp_path / "isic")
+
+
+def test_one_command_goes_from_photographs_to_the_report(photographs, tmp_path, tepid_here):
+    folder = tmp_path / "run"
+    small = [part for setting in SETTINGS for part in ("--set", setting)]
+    code, out, err = tepid_here("lab", "isic", "--data", photographs, "-o", folder, *small)
     assert code == 0, err
     assert out.rstrip().endswith(skin.NOTICE)
-    return folder
+    before = skin.score(sets.open_run(folder), tepid.load(folder / "calibration.json"))[0]
+    line = next(line for line in out.splitlines() if line.startswith("uncalibrated"))
+    numbers = ("1.000", f"{before.nll:.3f}", f"{before.ece:.3f}", f"{100 * before.ece:.2f}")
+    assert tuple(line.split()[1:]) == numbers
+    assert "<img src=" in (folder / "report.html").read_text()
 
 
 def test_a_finished_run_is_loaded_and_not_trained_again(trained, photographs, tepid_here):
@@ -104,6 +123,19 @@ def test_a_finished_run_is_loaded_and_not_trained_again(trained, photographs, te
     assert said["scores"]["uts"]["temperature"] == tepid.load(trained / "calibration.json").value
     assert (trained / "weights.pt").stat().st_mtime_ns == written
     assert (trained / "report.html").is_file()
+
+
+def test_the_galleries_of_a_run_show_the_images_it_was_tested_on(
+    trained, photographs, tmp_path, tepid_here
+):
+    pytest.importorskip("matplotlib", reason="figures need matplotlib")
+    arguments = ("--data", photographs, "-o", tmp_path / "figures", "--json")
+    code, out, err = tepid_here("lab", "figures", trained, *arguments)
+    assert (code, err) == (0, "")
+    written = [path.rsplit("/", 1)[1] for path in json.loads(out)]
+    assert written[-2:] == ["isic-gallery-2.png", "isic-gallery-3.png"]
+    code, _, err = tepid_here("lab", "figures", trained, trained, *arguments)
+    assert (code, err) == (2, "tepid: --data must be that of one run, got 2 folders\n")
 
 
 def test_photographs_of_another_run_are_refused(trained, photographs, tmp_path, tepid_here):

@@ -1,11 +1,13 @@
 """`tepid lab figures`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+import tepid
 from tepid.cli import options, output
+from tepid.cli.laboratory import needing_torch
 
 
 def figures(
@@ -22,6 +24,9 @@ def figures(
             help="Pictures of the rows of one set: .npy or .npz of uint8, or .npz#member."
         ),
     ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Where the images of one run are, in place of --images.")
+    ] = None,
     names: Annotated[
         Path | None, typer.Option(help="A text file with the name of a class on each line.")
     ] = None,
@@ -32,19 +37,29 @@ def figures(
 
     Example: tepid lab figures runs -o figures
     """
-    from tepid.lab import figures as laboratory  # noqa: PLC0415  # matplotlib, only when asked
+    from tepid.lab import figures as laboratory  # noqa: PLC0415  # numba, only when asked
     from tepid.report.pictures import pixels  # noqa: PLC0415  # the same
     from tepid.report.writing import class_names  # noqa: PLC0415  # the same
 
-    written = laboratory.write(
-        folders,
-        out,
-        form=form,
-        images=None if images is None else pixels(images),
-        names=None if names is None else class_names(names),
-    )
+    shown = None if images is None else pixels(images)
+    called = None if names is None else class_names(names)
+    if data is not None:
+        shown, own = _of_run(folders, data)
+        called = called or own
+    written = laboratory.write(folders, out, form=form, images=shown, names=called)
     if as_json:
         output.print_json([str(path) for path in written])
         return
     for path in written:
-        output.console().print(f"wrote {path}", markup=False)
+        output.console().print(f"wrote {path}", markup=False, soft_wrap=True)
+
+
+def _of_run(folders: list[Path], data: Path) -> tuple[Any, list[str]]:
+    """The images that a run was tested on, and the names of its classes."""
+    if len(folders) != 1:
+        raise tepid.InputError(f"--data must be that of one run, got {len(folders)} folders")
+    needing_torch()
+    from tepid.lab import skin, trained  # noqa: PLC0415  # after torch was looked for
+
+    found = trained.data_of(folders[0], data)
+    return found.test.pixels.permute(0, 2, 3, 1).numpy(), skin.named(found.names)
