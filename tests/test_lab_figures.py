@@ -69,35 +69,37 @@ def test_two_classes_are_two_pictures():
     assert len(figure.axes) == 2
 
 
-def test_galleries_show_the_surest_mistakes_with_both_confidences(network, images):
+def test_galleries_show_rows_by_lot_with_both_confidences(network, images):
     z, y = (column[:500] for column in network)
-    right, wrong = galleries.picked(z, y, 2.0)
-    before, after = (
-        np.exp(z / t).max(axis=1) / np.exp(z / t).sum(axis=1) for t in (1.0, 2.0)
-    )  # fmt: skip
+    right, wrong = galleries.chosen(z, y, 2.0)
+    before, after = (np.exp(z / t).max(axis=1) / np.exp(z / t).sum(axis=1) for t in (1.0, 2.0))
     mistakes = np.flatnonzero(z.argmax(axis=1) != y)
-    assert wrong[0].row == mistakes[before[mistakes].argmax()]
-    assert all(z[pick.row].argmax() == y[pick.row] for pick in right)
+    assert wrong.picks[0].row == max(mistakes, key=lambda row: int(row) * 2654435769 % 2**32)
+    assert all(z[pick.row].argmax() == y[pick.row] for pick in right.picks)
+    assert wrong.before == pytest.approx(before[mistakes].mean(), rel=1e-5)
+    assert wrong.after == pytest.approx(after[mistakes].mean(), rel=1e-5)
+    assert right.after == pytest.approx(np.delete(after, mistakes).mean(), rel=1e-5)
     figure = galleries.draw(2, (right, wrong), images, [f"kind {k}" for k in range(12)])
     titles = [ax.get_title(loc="left") for ax in figure.axes]
-    row = wrong[0].row
+    row = wrong.picks[0].row
     assert titles[3] == (
         f"label kind {y[row]}\npredicted kind {z[row].argmax()}\n"
         f"confidence {before[row]:.2f}\ncalibrated {after[row]:.2f}"
     )
     assert (figure.axes[3].images[0].get_array() == images[row]).all()
+    assert f"wrong: mean confidence {wrong.before:.2f} before" in figure.get_suptitle()
     assert len(galleries.draw(3, (right, wrong), images[..., 0], ["x"] * 12).axes) == 16
 
 
 def test_a_gallery_without_mistakes_has_no_row_for_them(images):
-    z = 9 * np.eye(4)
-    picks = galleries.picked(z, np.arange(4), 1.5)
-    figure = galleries.draw(2, picks, images, list("abcd"))
+    both = galleries.chosen(9 * np.eye(4), np.arange(4), 1.5)
+    figure = galleries.draw(2, both, images, list("abcd"))
     assert len(figure.axes) == 3
-    with pytest.raises(tepid.InputError, match="picks must hold at least one row, got none"):
-        galleries.draw(2, ([], []), images, list("abcd"))
+    nobody = galleries.Chosen([], np.nan, np.nan)
+    with pytest.raises(tepid.InputError, match="gallery must hold at least one row, got none"):
+        galleries.draw(2, (nobody, nobody), images, list("abcd"))
     with pytest.raises(tepid.InputError, match="number must be 2 or 3, got 1"):
-        galleries.draw(1, picks, images, list("abcd"))
+        galleries.draw(1, both, images, list("abcd"))
 
 
 def test_the_figures_of_a_set_show_what_was_not_calibrated_on(one, images):
@@ -115,9 +117,8 @@ def test_the_figures_of_a_set_show_what_was_not_calibrated_on(one, images):
     said = [text.get_text() for ax in drawn["reliability"].axes for text in ax.texts]
     assert f"ECE {ece:.2f} %" in said
     mistakes = outside[z[outside].argmax(axis=1) != y[outside]]
-    top = z[mistakes].max(axis=1) - np.log(np.exp(z[mistakes]).sum(axis=1))
     shown = drawn["gallery-2"].axes[3].images[0].get_array()
-    assert (shown == images[mistakes[top.argmax()]]).all()
+    assert (images[mistakes] == shown).all(axis=(1, 2, 3)).sum() == 1
 
 
 @pytest.mark.usefixtures("one")

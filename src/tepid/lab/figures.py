@@ -70,9 +70,9 @@ def of_set(
 def _galleries(
     z: Array, y: Int64, temperature: float, images: Any, names: Sequence[str]
 ) -> Iterator[tuple[str, "Figure"]]:
-    picks = galleries.picked(z, y, temperature)
+    both = galleries.chosen(z, y, temperature)
     for number in galleries.FIGURES:
-        yield f"gallery-{number}", galleries.draw(number, picks, images, names)
+        yield f"gallery-{number}", galleries.draw(number, both, images, names)
 
 
 def _checked(images: Any, rows: int) -> Any:

@@ -79,7 +79,7 @@ class Picks:
             return cls(top(moved, nobody), top(moved, nobody), top(moved, there))
         right = before.best == y
         return cls(
-            top(_lot(rows), there & right),
+            top(lot(rows), there & right),
             top(before.confidence, there & ~right),
             top(moved, np.zeros(len(rows), bool)),
         )
@@ -88,6 +88,7 @@ class Picks:
         return Picks(self.right + other.right, self.wrong + other.wrong, self.moved + other.moved)
 
 
-def _lot(rows: Int64) -> Float64:
+def lot(rows: Int64) -> Float64:
+    """A score for each row that its number alone decides, scattered evenly."""
     # Multiplication by the golden ratio scatters neighbours (Knuth).
     return (rows.astype(np.uint64) * np.uint64(2654435769) % np.uint64(1 << 32)).astype(np.float64)
