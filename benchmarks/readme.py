@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from reproduced import OF_REPRODUCTION
 from tables import methods, percent, resnet20, table, warmup
 
 ROOT = Path(__file__).parents[1]
@@ -14,6 +15,7 @@ PAGES = (
     ROOT / "docs" / "trust-the-temperature.md",
     ROOT / "docs" / "pytorch.md",
     ROOT / "docs" / "methods.md",
+    ROOT / "docs" / "reproduction.md",
 )
 RESULTS = Path(__file__).parent / "results"
 PEERS = ("scikit-learn", "probmetrics", "torch L-BFGS")
@@ -158,7 +160,9 @@ def contents() -> dict[str, str]:
     parts = _read("evidence")["parts"]
     makers: tuple[Callable[[dict[str, Any]], str], ...] = OF_EVIDENCE
     others = {make.__name__: make(_read(make.__name__)) for make in OF_THEIR_OWN}
-    return {make.__name__: make(parts) for make in makers} | others
+    found = _read("reproduction")
+    again = {make.__name__: make(found) for make in OF_REPRODUCTION}
+    return {make.__name__: make(parts) for make in makers} | others | again
 
 
 def _read(name: str) -> dict[str, Any]:

@@ -73,7 +73,9 @@ def test_every_table_comes_from_its_committed_file():
         assert f"-->\n{content}\n<!-- end -->" in text, name
 
 
-@pytest.mark.parametrize("name", ["evidence", "rules", "speed", "assumption", "memory"])
+@pytest.mark.parametrize(
+    "name", ["evidence", "rules", "speed", "assumption", "memory", "reproduction"]
+)
 def test_results_say_how_they_came_about(name):
     assert _result(name)["command"].startswith(f"python benchmarks/{name}.py")
     assert _result(name)["versions"]["tepid"]

@@ -38,5 +38,7 @@ class Cell:
         return gap <= SPREADS * (0.0 if math.isnan(self.sd) else self.sd) + self.rounding
 
     def as_json(self) -> dict[str, Any]:
-        """The cell as plain values."""
-        return {"mean": self.mean, "sd": self.sd, "paper": self.paper, "agrees": self.agrees}
+        """The cell as plain values, None for what is not there."""
+        numbers = {"mean": self.mean, "sd": self.sd, "paper": self.paper}
+        plain = {name: None if math.isnan(v) else v for name, v in numbers.items()}
+        return plain | {"agrees": self.agrees}
