@@ -116,6 +116,7 @@ def converged(result: dict[str, Any]) -> str:
     most = max(large, key=lambda c: c["most_above_uts"])
     beyond = sum(row["above"] - 0.001 > most["most_above_uts"] for row in result["published"])
     rows = sum(row["above"] > 0 for row in result["published"])
+    lost = 1e4 * _mean(large, "lost")
     sentence = (
         f"In the paper UTS has the lower NLL in {rows} of {listed} rows. On "
         f"{len(every)} sets of logits with {splits} splits each, the mean NLL of the converged TS "
@@ -124,7 +125,7 @@ def converged(result: dict[str, Any]) -> str:
         + f". In a single split of the {len(large)} sets with at least 2000 rows to fit on, it is "
         f"never above it by more than {most['most_above_uts']:.4f}; {beyond} of the paper's {rows} "
         "differences are larger than that whatever was rounded. What TS loses against the best T "
-        f"of the reported rows is {1e4 * _mean(large, 'lost'):.1f} · 10⁻⁴ on average. By ECE, which "
+        f"of the reported rows is {lost:.1f} · 10⁻⁴ on average. By ECE, which "
         f"TS does not minimise, UTS is ahead in {lower} of {listed} rows of the "
         f"paper and on {better} of the {len(every)} sets here."
     )
