@@ -12,11 +12,12 @@ _KEY = (
     "figure, of one split, lies within two standard deviations; ✗: it does not."
 )
 _STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;margin:2rem;color:#1a1a1a;background:#fff}"
+    "body{font:14px/1.5 system-ui,sans-serif;margin:2rem;color:#1a1a1a;background:#fff}"
     "table{border-collapse:collapse;margin:0 0 1rem;font-variant-numeric:tabular-nums}"
     "caption{text-align:left;font-weight:600;padding:.5rem 0}"
     "th,td{padding:.2rem .6rem;text-align:right;white-space:nowrap}"
-    "th.name{text-align:left}thead{border-bottom:2px solid}tr.paper{border-top:1px solid #999}"
+    "th[colspan]{text-align:center}th.name{text-align:left}"
+    "thead{border-bottom:2px solid}tr.paper{border-top:1px solid #999}"
     "tr.paper td,tr.paper th{color:#555}td.agrees{color:#00664d}td.differs{color:#a33e00}"
     "div{overflow-x:auto}"
     "@media(prefers-color-scheme:dark){body{color:#eee;background:#161616}"
