@@ -1,6 +1,7 @@
 """The paper's figures: who is drawn into M_k, reliability, and galleries before and after."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -149,3 +150,13 @@ def test_what_cannot_be_drawn_is_refused(one, tmp_path, images):
         dict(figures.of_set(one, images[1:]))
     with pytest.raises(tepid.InputError, match="names must be one for each of 12 classes, got 2"):
         dict(figures.of_set(one, names=["a", "b"]))
+
+
+@pytest.mark.usefixtures("one")
+def test_without_matplotlib_a_sentence_says_what_to_install(tmp_path, tepid_here, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    code, _, err = tepid_here("lab", "figures", tmp_path, "-o", tmp_path / "out")
+    assert code == 2
+    assert err == (
+        "tepid: tepid.plots must have matplotlib, got none; pip install 'tepid[plots]' brings it\n"
+    )

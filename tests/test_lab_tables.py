@@ -38,7 +38,6 @@ def folder(tmp_path, network):
     np.savez(tmp_path / "lenet5_mnist.npz", logits=z, labels=y)
     np.savez(tmp_path / "some_net_&_co_pets.npz", logits=z, labels=y)
     np.savez(tmp_path / "unlabelled_mnist.npz", logits=z)
-    (tmp_path / "damaged_mnist.npz").write_bytes(b"PK")
     _run(tmp_path / "skin", z, y, network="resnet20", data="isic")
     (tmp_path / "unfinished").mkdir()
     (tmp_path / "unfinished" / "run.json").write_text("{}")
@@ -87,8 +86,27 @@ def test_the_depth_of_a_run_is_part_of_its_network_s_name(tmp_path, network):
     z, y = (column[:50] for column in network)
     _run(tmp_path / "a", z, y, network="wide-resnet", data="cifar100", config={"depth": 32})
     _run(tmp_path / "b", z, y, network="lenet5", data="mnist", config={"depth": 0})
-    assert [s.network for s in sets.find([tmp_path])] == ["wide-resnet-32", "lenet5"]
+    _run(tmp_path / "c", z, y, network="vgg16", data="cifar10", config=None)
+    assert [s.network for s in sets.find([tmp_path])] == ["wide-resnet-32", "lenet5", "vgg16"]
     assert rows.key("wide-resnet-32") == rows.key("WideResNet-32")
+
+
+def test_what_is_wrong_with_a_set_is_said_with_its_name(tmp_path, network):
+    z, y = network[0][:60].copy(), network[1][:60]
+    z[7, 3] = np.nan
+    np.savez(tmp_path / "odd_pets.npz", logits=z, labels=y)
+    with pytest.raises(tepid.InputError, match=r"^odd_pets: logits must .* class 3 at row 7$"):
+        tables.table([tmp_path], seeds=2)
+    np.savez(tmp_path / "odd_pets.npz", logits=network[0][:60], labels=y[1:])
+    with pytest.raises(tepid.InputError, match=r"^odd_pets: labels must have .* got 59$"):
+        tables.table([tmp_path], seeds=2)
+    np.savez(tmp_path / "odd_pets.npz", logits=network[0][:60], labels=y + 1)
+    with pytest.raises(tepid.InputError, match=r"^odd_pets: labels must be in 0\.\.11, got 12"):
+        tables.table([tmp_path], seeds=2)
+    for start in (b"PK", b"PK\x03\x04 and no more", b""):
+        (tmp_path / "odd_pets.npz").write_bytes(start)
+        with pytest.raises(tepid.InputError, match=r"odd_pets\.npz must be a whole \.npz archive"):
+            tables.table([tmp_path], seeds=2)
 
 
 def test_folders_without_a_set_are_refused_by_name(tmp_path):

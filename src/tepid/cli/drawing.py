@@ -46,7 +46,10 @@ def figures(
     if data is not None:
         shown, own = _of_run(folders, data)
         called = called or own
-    written = laboratory.write(folders, out, form=form, images=shown, names=called)
+    try:
+        written = laboratory.write(folders, out, form=form, images=shown, names=called)
+    except ImportError as error:
+        raise tepid.InputError(str(error)) from None
     if as_json:
         output.print_json([str(path) for path in written])
         return

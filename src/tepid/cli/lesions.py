@@ -44,7 +44,9 @@ def isic(
         recipe = tepid.lab.named(_RECIPE)
         recipe = (recipe.quick() if quick else recipe).with_settings(settings or [])
         read = images.read(recipe, data, seed, download=download, checked=True)
-        training.train(recipe, read, out, seed, download=download, told=laboratory.Line())
+        told = laboratory.Line()
+        if not training.train(recipe, read, out, seed, download=download, told=told):
+            return  # another process goes on
     found = trained.data_of(out, data)
     temperature = skin.calibrate(out)
     pictures = found.test.pixels.permute(0, 2, 3, 1).numpy()

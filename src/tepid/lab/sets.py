@@ -2,17 +2,17 @@
 
 import json
 import os
+import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tepid import arrays
 from tepid.arrays import Array, Int64
 from tepid.errors import InputError
 from tepid.sources import open_source
+from tepid.tails import Tails
 
 RUN = "run.json"
 _NEEDED = ("logits.npy", "labels.npy")
@@ -33,10 +33,14 @@ class LogitSet:
     recipe: str = ""
 
     def read(self) -> tuple[Array, Int64]:
-        """The logits (n, k) and the labels (n,)."""
-        source = open_source(self.logits, labels=self.labels)
-        z = source.whole()
-        return z, arrays.label_column(source.labels, len(z), z.shape[1])
+        """The logits (n, k) and the labels (n,); what is wrong with them is said by name."""
+        try:
+            source = open_source(self.logits, labels=self.labels)
+            z = source.whole()
+            Tails.of(z)  # names a bad row
+            return z, arrays.label_column(source.labels, len(z), z.shape[1])
+        except InputError as error:
+            raise InputError(f"{self.name}: {error}") from None
 
 
 def find(folders: Iterable[str | os.PathLike[str]]) -> tuple[LogitSet, ...]:
@@ -65,7 +69,8 @@ def open_run(folder: str | os.PathLike[str]) -> LogitSet:
     if lacking:
         raise InputError(f"run must have {lacking[0]}, which training writes last, got {path}")
     network, data, recipe = (str(about.get(key, "")) for key in ("network", "data", "recipe"))
-    depth = about.get("config", {}).get("depth", 0)
+    config = about.get("config")
+    depth = config.get("depth") if isinstance(config, dict) else None
     network = f"{network}-{depth}" if depth else network
     logits, labels = (path / name for name in _NEEDED)
     return LogitSet(path.resolve().name, network, data, logits, labels, recipe)
@@ -98,10 +103,10 @@ def _inside(folder: Path) -> list[LogitSet]:
 
 def _is_labelled(path: Path) -> bool:
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {"logits", "labels"} <= set(archive.files)
-    except (OSError, ValueError):
-        return False
+        with zipfile.ZipFile(path) as archive:
+            return {"logits.npy", "labels.npy"} <= set(archive.namelist())
+    except zipfile.BadZipFile as error:
+        raise InputError(f"{path} must be a whole .npz archive, got {error}") from None
 
 
 def _is_finished(folder: Path) -> bool:
