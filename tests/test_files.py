@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import tepid
-from tepid.sources import filters, open_column, open_source, places
+from tepid.sources import open_column, open_source, places
+from tepid.sources.ahead import reading_ahead
 from tepid.sources.block import Carried
 from tests import written
 
@@ -569,5 +570,131 @@ def test_a_place_has_a_name_and_an_ending(place, suffix, base):
     assert (places.suffix(place), places.base(place)) == (suffix, base)
 
 
-def test_filters_are_compiled():
-    assert filters.parsed("a == 1").names == ("a",)
+# --- bad files
+
+
+def _broken(folder):
+    path = sorted(folder.iterdir())[1]
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    return path.name
+
+
+@pytest.mark.parametrize("kind", ["parquet", "npy", "npz", "csv.gz", "h5"])
+def test_a_file_that_is_torn_is_left_out_where_that_was_asked_for(kind, made, tmp_path):
+    folder = _shards(tmp_path / "shards", kind, made, cuts=(0, 60, 160))
+    name = _broken(folder)
+    with pytest.raises(tepid.InputError, match=rf"^{name} must "):
+        tepid.from_logits(open_source(folder))
+    source = open_source(folder, on_error="skip")
+    rest = np.concatenate([made[0][:60], made[0][160:]])
+    np.testing.assert_array_equal(source.whole(), rest)
+    assert [left for left, _ in source.left_out] == [name]
+    t = tepid.from_logits(source)
+    assert t.value == pytest.approx(tepid.from_logits(rest).value, rel=1e-9)
+    said = f"1 of 3 files were left out with all of their rows: {name} must be"
+    assert t.warnings[0].startswith(said)
+
+
+def test_a_bad_row_label_or_layout_leaves_a_file_out_and_is_said(made, tmp_path):
+    z, y = made[0].copy(), made[1].copy()
+    z[20, 1], y[60], z[110, 3] = np.nan, 9, np.inf
+    folder = _shards(tmp_path / "shards", "parquet", (z, y), cuts=(0, 50, 100, 150, 200, 250))
+    written.write(folder / "part-3.parquet", z[150:200, :3], y[150:200])
+    source = open_source(folder, labels="label", on_error="skip")
+    assert dict(source.left_out) == {
+        "part-0.parquet": "part-0.parquet must be finite, or -inf for a masked class, "
+        "got nan for class 1 at row 20",
+        "part-1.parquet": "labels of part-1.parquet must be in 0..3, got 9 at row 10",
+        "part-2.parquet": "part-2.parquet must be finite, or -inf for a masked class, "
+        "got inf for class 3 at row 10",
+        "part-3.parquet": "part-3.parquet must be laid out as the other files are, "
+        "with classes 4, got 3",
+    }
+    known = tepid.from_labels(made[0][200:], made[1][200:])
+    found = tepid.from_labels(source)
+    assert (found.value, found.samples) == (pytest.approx(known.value, rel=1e-9), 101)
+    assert found.warnings[0].startswith("4 of 6 files were left out")
+
+
+def test_labels_that_were_not_asked_for_leave_no_file_out(made, tmp_path):
+    y = np.full(301, -1)
+    folder = _shards(tmp_path / "shards", "parquet", (made[0], y))
+    source = open_source(folder, on_error="skip")
+    assert (source.rows, source.left_out) == (301, ())
+    assert tepid.from_logits(source).warnings == tepid.from_logits(made[0]).warnings
+
+
+def test_files_of_which_none_can_be_used_are_refused(made, tmp_path):
+    folder = _shards(tmp_path / "shards", "npy", (made[0] * np.nan, made[1]))
+    said = _refusal(folder, on_error="skip")
+    assert said.startswith(f"{folder} must have a file that can be used, got none: part-0.npy must")
+
+
+def test_what_cannot_be_left_out_of_is_refused(made, tmp_path):
+    folder = _shards(tmp_path / "shards", "npy", made)
+    said = _refusal(folder, labels=made[1], on_error="skip")
+    assert said == (
+        "labels must be a column, or a file beside each, where files may be left out, "
+        "got one for all"
+    )
+    said = "on_error must be stop for what is not several files, got skip"
+    assert _refusal(made[0], on_error="skip") == said
+    assert _refusal(folder, on_error="ignore") == "on_error must be stop or skip, got 'ignore'"
+
+
+# --- reading ahead
+
+
+def test_what_is_read_ahead_comes_in_order():
+    for depth in (1, 2, 50):
+        assert list(reading_ahead(iter(range(100)), depth)) == list(range(100))
+    assert list(reading_ahead(iter(()))) == []
+
+
+def test_what_reading_raises_comes_in_its_place():
+    def items():
+        yield 1
+        yield 2
+        raise OSError("the disk is gone")
+
+    seen = []
+    with pytest.raises(OSError, match="the disk is gone"):
+        seen.extend(reading_ahead(items()))
+    taken = reading_ahead(items())
+    assert (next(taken), next(taken)) == (1, 2)
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(taken)
+
+
+def test_no_more_is_read_ahead_than_was_said_and_closing_ends_the_thread():
+    made, closed = [], threading.Event()
+
+    def items():
+        try:
+            for i in range(1000):
+                made.append(i)
+                yield i
+        finally:
+            closed.set()
+
+    reader = reading_ahead(items(), 3)
+    assert next(reader) == 0
+    reader.close()
+    assert closed.is_set()
+    assert len(made) <= 6
+    assert not [t for t in threading.enumerate() if t.name == "tepid reading ahead"]
+
+
+def test_items_are_made_before_they_are_asked_for():
+    second = threading.Event()
+
+    def items():
+        yield 1
+        second.set()
+        yield 2
+
+    reader = reading_ahead(items())
+    assert next(reader) == 1
+    assert second.wait(10)
+    assert next(reader) == 2
+    reader.close()

@@ -41,7 +41,7 @@ def together(fits: dict[Key, Fit], source: Source, engine: Engine) -> Temperatur
     $\tau^2 / (\tau^2 + s_g^2)$ of its distance, $s_g$ being its own standard error. Groups that
     differ by no more than chance get one temperature, and so does a group that has none itself.
     """
-    pooled = fits[None]
+    pooled = _noted(fits[None], source)
     own: dict[Key, Fit] = {key: fit for key, fit in fits.items() if key is not None}
     if not own:
         return pooled.temperature
@@ -60,6 +60,14 @@ def together(fits: dict[Key, Fit], source: Source, engine: Engine) -> Temperatur
         for key, t in shrunk.items()
     }
     return dataclasses.replace(pooled.temperature, groups=groups)
+
+
+def _noted(fit: Fit, source: Source) -> Fit:
+    """The same fit, which says what became of its rows."""
+    if not source.notes:
+        return fit
+    t = fit.temperature
+    return Fit(dataclasses.replace(t, warnings=source.notes + t.warnings), fit.error)
 
 
 def _between(fits: list[Fit]) -> float:

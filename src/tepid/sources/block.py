@@ -96,7 +96,8 @@ class Source:
     `lead` is the shape of an array without its class axis, where there is such an array; `binary`
     says that it holds one logit for each row. `groups` names the group of each row; `peers` are
     sources of the same rows. `estimate` is about how many rows there are where nobody has counted
-    them, which progress goes by and nothing else.
+    them, which progress goes by and nothing else. `left_out` are files that could not be used, by
+    name, with what is wrong with each.
     """
 
     read: Callable[[int], Iterator[Any]]
@@ -113,11 +114,23 @@ class Source:
     estimate: int | None = None
     parts: tuple[Part, ...] = ()
     frame: Any = None
+    left_out: tuple[tuple[str, str], ...] = ()
 
     @property
     def expected(self) -> int | None:
         """How many rows there are, or about how many."""
         return self.estimate if self.rows is None else self.rows
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What every result on these rows must say."""
+        if not self.left_out:
+            return ()
+        count = len(self.left_out)
+        why = "; ".join(reason for _, reason in self.left_out[:5])
+        more = f"; and {count - 5} more" if count > 5 else ""
+        of = count + len(self.parts)
+        return (f"{count} of {of} files were left out with all of their rows: {why}{more}.",)
 
     def blocks(self, rows: int, *, some: bool = True) -> Iterator[Block]:
         """Every block in order, its columns cut to match; checks that all of them line up.

@@ -8,7 +8,7 @@ import contextlib
 import mmap
 import os
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -31,10 +31,12 @@ def named(path: str | os.PathLike[str]) -> tuple[Path, str]:
     return Path(place), fragment
 
 
-def open_array(path: str | os.PathLike[str], member: str, what: str, without: str = "") -> File:
+def open_array(
+    path: str | os.PathLike[str], member: str, what: str, without: Collection[str] = ()
+) -> File:
     """The array in a file; `member` is what is looked for where the path does not name one.
 
-    A table's column `without` is left out.
+    A table's columns `without` are left out.
     """
     place, fragment = places.named(path)
     ending = places.suffix(place)
@@ -174,8 +176,8 @@ def _damaged(place: str, kind: str, error: Exception) -> InputError:
     return InputError(f"{name} must be a whole {places.suffix(place)} {kind}, got {reason}")
 
 
-def _open_csv(place: str, fragment: str, member: str, without: str) -> File:
-    read, width = tables.reader(place, fragment, member, (without,) if without else ())
+def _open_csv(place: str, fragment: str, member: str, without: Collection[str]) -> File:
+    read, width = tables.reader(place, fragment, member, without)
     return File(
         places.base(place), read=read, classes=max(width, 2), estimate=tables.estimated_rows(place)
     )

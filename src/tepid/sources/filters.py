@@ -147,7 +147,7 @@ def _matched(left: ast.expr, op: ast.cmpop, right: ast.expr, columns: Mapping[st
 
 
 def _is_text(side: Any) -> bool:
-    return isinstance(side, str) or getattr(getattr(side, "dtype", None), "kind", "") in "OUT"
+    return isinstance(side, str) or (isinstance(side, np.ndarray) and side.dtype.kind in "OUT")
 
 
 def _missing(side: Any) -> Array:

@@ -2,21 +2,23 @@
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 
 from tepid import arrays, errors, shapes
 from tepid.errors import InputError
 from tepid.sources import files, frames, grouping, partitions, places, ranges, several
+from tepid.sources.ahead import ahead
 from tepid.sources.arrayed import from_array, from_file
 from tepid.sources.beside import column_of
 from tepid.sources.block import Block, Source
 from tepid.sources.parts import mapped, reading
 
 
-def open_source(  # each is one thing that can be said of the rows
+def open_source(  # noqa: PLR0913  # each is one thing that can be said of the rows
     logits: Any,
     *,
     labels: Any = None,
@@ -25,6 +27,7 @@ def open_source(  # each is one thing that can be said of the rows
     probabilities: bool = False,
     groups: Any = None,
     filter: str | None = None,  # noqa: A002  # what tables call it
+    on_error: Literal["stop", "skip"] = "stop",
 ) -> Source:
     """A source over an array, a path, a function that yields blocks afresh, or an iterable of them.
 
@@ -35,20 +38,30 @@ def open_source(  # each is one thing that can be said of the rows
     With `probabilities` the values are probabilities, and their logarithms are the logits. `groups`
     names the group of each row: an array, a file, or the name of a column of the logits' own file.
     `filter` states which rows of a table are wanted, as in `"split == 'test' and site != 3"`.
+
+    With `on_error="skip"` all files are read once more at the start, and those that cannot be used
+    are left out; `left_out` of the source names them, and so does every result in its warnings.
     """
+    if on_error not in ("stop", "skip"):
+        raise InputError(f"on_error must be stop or skip, got {on_error!r}")
     beside = {"labels": labels, "weight": sample_weight, "groups": groups}
+    if several.are_files(logits, filter):
+        said = several.Said(filter or "", class_axis, probabilities, on_error == "skip")
+        return several.open_files(logits, beside, said)
+    _check_is_for_files(filter, on_error)
     if partitions.is_dask(logits):
         source = partitions.from_dask(logits, axis=class_axis, **beside)
         return with_logarithms(source) if probabilities else source
     if frames.is_spark(logits):
         return frames.from_spark(logits, probabilities=probabilities, **beside)
-    if several.are_files(logits, filter):
-        return several.open_files(
-            logits, beside, filter=filter, class_axis=class_axis, probabilities=probabilities
-        )
-    if filter:
-        raise InputError("filter must go with tables, .csv or .parquet, got other logits")
     return _alone(logits, beside, class_axis, probabilities=probabilities)
+
+
+def _check_is_for_files(condition: str | None, on_error: str) -> None:
+    if condition:
+        raise InputError("filter must go with tables, .csv or .parquet, got other logits")
+    if on_error != "stop":
+        raise InputError("on_error must be stop for what is not several files, got skip")
 
 
 def _alone(
@@ -56,7 +69,7 @@ def _alone(
 ) -> Source:
     """An array, or one file of one, or blocks."""
     beside = {role: several.within(given, logits) for role, given in beside.items()}
-    source = _opened(logits, class_axis, several.column_of(beside["groups"], logits))
+    source = _opened(logits, class_axis, several.columns_of(beside.values(), logits))
     if probabilities:
         source = with_logarithms(source)
     y, u, g = (beside[role] for role in ("labels", "weight", "groups"))
@@ -71,13 +84,11 @@ def open_column(column: Any, name: str, lead: tuple[int, ...] | None = None) -> 
     return column_of(column, name, lead)
 
 
-def _opened(logits: Any, class_axis: int | None, without: str = "") -> Source:
+def _opened(logits: Any, class_axis: int | None, without: Collection[str] = ()) -> Source:
     if isinstance(logits, Source):
         return logits
-    if isinstance(logits, (str, os.PathLike)):
-        file = files.open_array(logits, "logits", "logits file", without)
-        source = from_file(file, places.base(os.fspath(logits)), class_axis)
-        return ranges.with_ranges(source, file.array, places.named(logits)[0])
+    if places.is_path(logits):
+        return _of_file(logits, class_axis, without)
     if callable(logits):
         return Source(_reader(logits, class_axis))
     if _are_blocks(logits):
@@ -85,6 +96,14 @@ def _opened(logits: Any, class_axis: int | None, without: str = "") -> Source:
     if isinstance(logits, Iterator):
         return Source(_reader(lambda: logits, class_axis), repeatable=False)
     return from_array(arrays.as_array(logits), "logits", class_axis)
+
+
+def _of_file(path: places.AnyPath, class_axis: int | None, without: Collection[str]) -> Source:
+    file = files.open_array(path, "logits", "logits file", without)
+    source = from_file(file, places.base(os.fspath(path)), class_axis)
+    if file.array is None:
+        return dataclasses.replace(source, read=partial(ahead, source.read))
+    return ranges.with_ranges(source, file.array, places.named(path)[0])
 
 
 def _are_blocks(logits: Any) -> bool:
@@ -133,20 +152,20 @@ def _matrix(block: Any, class_axis: int | None) -> Any:
 
 def with_logarithms(source: Source) -> Source:
     """The same source, whose values are probabilities, as logits."""
-    if source.parts:
-        parts = tuple(
-            mapped(part, _logarithm) if part.lazy is None else partitions.logarithms(part)
-            for part in source.parts
-        )
-        return dataclasses.replace(source, parts=parts, read=reading(parts))
-    return dataclasses.replace(source, read=_logarithms(source.read))
+    parts = tuple(
+        mapped(part, _logarithm) if part.lazy is None else partitions.logarithms(part)
+        for part in source.parts
+    )
+    lazy = any(part.lazy is not None for part in parts)
+    read = reading(parts) if lazy else _logarithms(source.read)
+    return dataclasses.replace(source, parts=parts, read=read)
 
 
 def _logarithm(block: Block) -> Block:
     try:
         return block._replace(logits=arrays.logits_of(block.logits))
     except errors.RowError as error:
-        raise error.moved(block.start, block.name) from None
+        raise errors.RowError(block.name, error.must, error.got, block.row(error.row)) from None
 
 
 def _logarithms(read: Callable[[int], Iterator[Any]]) -> Callable[[int], Iterator[Any]]:

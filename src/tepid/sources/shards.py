@@ -11,7 +11,8 @@ import numpy as np
 
 from tepid import arrays
 from tepid.errors import InputError, RowError
-from tepid.sources import arrayed, arrow, beside, digests, files, places, sheets, stored
+from tepid.sources import arrayed, arrow, beside, digests, files, places, remote, sheets, stored
+from tepid.sources.ahead import ahead
 from tepid.sources.block import Block, Part, Source
 from tepid.sources.columns import LABELS
 from tepid.sources.parts import from_parts
@@ -21,12 +22,12 @@ from tepid.sources.shard import Look, Shard
 _LOOKING = 16
 
 
-def opened(shards: tuple[Shard, ...], name: str) -> Source:
-    """The rows of all files, which must be laid out alike."""
+def looked(shards: tuple[Shard, ...]) -> tuple[Look, ...]:
+    """What each file says of itself; all of them must be laid out alike."""
     with ThreadPoolExecutor(min(_LOOKING, len(shards))) as pool:
         looks = tuple(pool.map(look, shards))
-    check_alike(shards, looks)
-    return joined(shards, looks, name)
+    _check_alike(shards, looks)
+    return looks
 
 
 def look(shard: Shard) -> Look:
@@ -73,7 +74,7 @@ def _kind(file: stored.File) -> str:
     return "floating-point numbers" if kind.kind in "fV" else str(kind)
 
 
-def check_alike(shards: tuple[Shard, ...], looks: tuple[Look, ...]) -> None:
+def _check_alike(shards: tuple[Shard, ...], looks: tuple[Look, ...]) -> None:
     """Refuse a set of which some files differ, naming the first that is not as most are."""
     usual = most_common(looks)
     for shard, found in zip(shards, looks, strict=True):
@@ -117,7 +118,14 @@ def joined(shards: tuple[Shard, ...], looks: tuple[Look, ...], name: str) -> Sou
         estimate=None if None in counts else sum(count or 0 for count in counts),
     )
     lead = looks[0].lead if len(looks) == 1 else None
-    return dataclasses.replace(source, binary=usual.binary, lead=lead)
+    read = source.read if all(map(_is_mapped, shards)) else partial(ahead, source.read)
+    return dataclasses.replace(source, read=read, binary=usual.binary, lead=lead)
+
+
+def _is_mapped(shard: Shard) -> bool:
+    """Whether a file is read as memory is, which nothing can be gained over."""
+    here = not remote.is_url(shard.place)
+    return here and places.suffix(shard.place) in (".npy", ".safetensors")
 
 
 def part_of(shard: Shard, found: Look) -> Part:
