@@ -679,10 +679,13 @@ def test_no_more_is_read_ahead_than_was_said_and_closing_ends_the_thread():
 
     reader = reading_ahead(items(), 3)
     assert next(reader) == 0
+    (thread,) = [t for t in threading.enumerate() if t.name.startswith("tepid-ahead")]
     reader.close()
-    assert closed.is_set()
-    assert len(made) <= 6
-    assert not [t for t in threading.enumerate() if t.name == "tepid reading ahead"]
+    thread.join(10)
+    assert not thread.is_alive()
+    assert len(made) <= 5
+    del reader
+    assert closed.wait(10)
 
 
 def test_items_are_made_before_they_are_asked_for():

@@ -1,69 +1,31 @@
 """Blocks that are read while the ones before them are worked on."""
 
-import queue
-import threading
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
-
-
-class _End:
-    """What comes last: nothing more, or what went wrong."""
-
-    def __init__(self, error: BaseException | None = None) -> None:
-        self.error = error
+_END = object()
 
 
 def reading_ahead(items: Iterator[Item], depth: int = 2) -> Iterator[Item]:
     """The same items in the same order, up to `depth` of them made on a thread before their turn.
 
-    What making them raises comes in its place, and closing this ends the thread.
+    What making them raises comes in its place. Closing this ends the thread after the item that it
+    is at; it is not waited for, since the one who closes may be the thread itself, collecting.
 
     >>> list(reading_ahead(iter("abc")))
     ['a', 'b', 'c']
     """
-    ready: queue.Queue[Any] = queue.Queue(depth)
-    stopped = threading.Event()
-    thread = threading.Thread(
-        target=_read, args=(items, ready, stopped), name="tepid reading ahead", daemon=True
-    )
-    thread.start()
+    pool = ThreadPoolExecutor(1, thread_name_prefix="tepid-ahead")
     try:
-        while not isinstance(item := ready.get(), _End):
-            yield item
-        if item.error is not None:
-            raise item.error
+        waiting = deque(pool.submit(next, items, _END) for _ in range(depth))
+        while (item := waiting.popleft().result()) is not _END:
+            waiting.append(pool.submit(next, items, _END))
+            yield item  # type: ignore[misc]  # what is not the end is an item
     finally:
-        stopped.set()
-        _drain(ready)
-        thread.join()
-
-
-def _read(items: Iterator[Any], ready: "queue.Queue[Any]", stopped: threading.Event) -> None:
-    end = _End()
-    try:
-        for item in items:
-            ready.put(item)
-            if stopped.is_set():
-                break
-    except BaseException as error:  # noqa: BLE001  # raised where the items are wanted
-        end = _End(error)
-    finally:
-        close = getattr(items, "close", None)
-        if close is not None:
-            close()
-    if not stopped.is_set():
-        ready.put(end)
-
-
-def _drain(ready: "queue.Queue[Any]") -> None:
-    """Make room, so that a thread that waits for it sees that it was stopped."""
-    while True:
-        try:
-            ready.get_nowait()
-        except queue.Empty:
-            return
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def ahead(read: Callable[[int], Iterator[Any]], rows: int) -> Iterator[Any]:
