@@ -538,7 +538,7 @@ REFUSED = {
     "apply cal.json z.npy -o cal.json": "output must not be one of the inputs, got cal.json",
     "apply cal.json both.npz#logits -o both.npz": "output must not be one of the inputs",
     "apply cal.json z.npy -o no/out.npy": "output must be in a folder that exists",
-    "apply cal.json z.npy -o out.txt": "output must end in .npy, .npz or .csv, got out.txt",
+    "apply cal.json z.npy -o out.txt": "output must end in .npy, .npz, .csv or .parquet, got out",
     "apply no.json z.npy -o out.npy": "no.json",
     "apply . z.npy -o out.npy": "directory",
     "apply z.npy z.npy -o out.npy": "z.npy must be a calibration saved by tepid, got no JSON",

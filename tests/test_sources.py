@@ -748,7 +748,7 @@ def test_no_blocks_write_no_file(suffix, tmp_path):
 
 def test_another_kind_of_output_is_refused_by_its_name(made, tmp_path):
     with pytest.raises(
-        tepid.InputError, match=r"^output must end in .npy, .npz or .csv, got p.txt$"
+        tepid.InputError, match=r"^output must end in .npy, .npz, .csv or .parquet, got p.txt$"
     ):
         write_blocks(tmp_path / "p.txt", iter([made[0]]))
     assert list(tmp_path.iterdir()) == []

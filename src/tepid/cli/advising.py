@@ -15,6 +15,7 @@ def advise(
     source: options.OlderSet = None,
     few: options.Few = None,
     labels: Annotated[str | None, typer.Option(help="Labels of every row, if there are.")] = None,
+    filter: options.Filter = None,  # noqa: A002  # the option's name
     threads: options.ThreadCount = None,
     as_json: options.Json = False,
 ) -> None:
@@ -22,14 +23,15 @@ def advise(
 
     Example: tepid advise logits.npy --accuracy 0.93
     """
+    data = tepid.sources.open_source(logits, labels=labels, filter=filter)
     with output.working(threads) as engine:
         advice = tepid.advise(
-            logits,
+            data,
             accuracy=None if accuracy is None else evidence.accuracy_of(accuracy)[0],
             others=tuple(also or ()),
             source=_labelled(source),
             few=_labelled(few),
-            labels=labels,
+            labels=None if labels is None else data.labels,
             engine=engine,
         )
     if as_json:

@@ -1,59 +1,98 @@
 """`tepid apply`."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import tepid
-from tepid.cli import options, output, scaled
+from tepid.cli import options, output, scaled, spreading
 
 
 def apply(
     calibration: Annotated[Path, typer.Argument(help="A file that `tepid fit -o` wrote.")],
-    logits: options.Logits,
-    out: Annotated[Path, typer.Option("-o", "--output", help="Probabilities: .npy, .npz or .csv.")],
+    logits: options.Shards,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", help="Probabilities: .npy, .npz, .csv or .parquet; or a folder."
+        ),
+    ],
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="Into a folder: npy, csv or parquet for every file."),
+    ] = None,
     groups: options.Groups = None,
+    filter: options.Filter = None,  # noqa: A002  # the option's name
     probabilities: options.Probabilities = False,
     class_axis: options.ClassAxis = None,
+    threads: options.ThreadCount = None,
     as_json: options.Json = False,
 ) -> None:
-    """Turn logits into calibrated probabilities.
+    """Turn logits into calibrated probabilities, in one file or in one for each.
 
     Example: tepid apply calibration.json logits.npy -o probabilities.npy
     """
-    output.refuse_overwriting(out, logits, calibration)
+    into = spreading.targets(out, logits, form) if spreading.is_folder(out) else None
+    _check(out, form, class_axis, [*logits, calibration], folder=into is not None)
     calibrator = scaled.load(calibration)
     output.doubts(calibrator)
     source = tepid.sources.open_source(
-        logits, class_axis=class_axis, probabilities=probabilities, groups=groups
+        list(logits) if into is not None or len(logits) > 1 else logits[0],
+        class_axis=class_axis,
+        probabilities=probabilities,
+        groups=groups,
+        filter=filter,
     )
     output.note_strangers(calibrator, source)
-    with output.working(None) as engine:
-        blocks = _calibrated(calibrator, source, engine)
-        if class_axis is not None and source.lead is not None:
-            blocks = iter([_shaped(list(blocks), source.lead, class_axis)])
-        written = tepid.sources.write_blocks(out, blocks)
-    rows = source.rows or written
+    with output.working(threads) as engine:
+        if into is None:
+            rows = _apply(calibrator, source, engine, out, class_axis)
+        else:
+            rows = spreading.apply_each(calibrator, source, into, engine)
     summary = {"output": str(out), "samples": rows, "classes": calibrator.classes}
+    if into is not None:
+        summary["files"] = len(into)
     if as_json:
         output.print_json(summary)
-    else:
-        output.console().print(f"wrote {rows} rows of probabilities to {out}", markup=False)
+        return
+    where = f"{len(into)} files in {out}" if into is not None else str(out)
+    output.console().print(f"wrote {rows} rows of probabilities to {where}", markup=False)
 
 
-def _calibrated(
-    calibrator: Any, source: "tepid.sources.Source", engine: "tepid.Threads"
-) -> Iterator[Any]:
-    for block in source.blocks(tepid.shapes.rows_per_block(calibrator.classes)):
-        try:
-            groups = {} if block.groups is None else {"groups": block.groups}
-            yield calibrator(block.logits, **groups)
-        except tepid.errors.RowError as error:
-            raise error.moved(block.start, block.name) from None
-        if engine.progress:  # what was yielded has been written
-            engine.progress("applying", block.start + len(block.logits), source.expected)
+def _check(
+    out: Path, form: str | None, class_axis: int | None, inputs: list[Any], *, folder: bool
+) -> None:
+    if folder and class_axis is not None:
+        raise tepid.InputError("--class-axis must go with one file to write, got a folder")
+    if folder:
+        return
+    if form is not None:
+        raise tepid.InputError(f"--format must go with a folder to write to, got {out}")
+    output.refuse_overwriting(out, *inputs)
+    tepid.sources.writing.check_ending(out)
+
+
+def _apply(
+    calibrator: Any,
+    source: "tepid.sources.Source",
+    engine: "tepid.Threads",
+    out: Path,
+    class_axis: int | None,
+) -> int:
+    done = 0
+
+    def tell(rows: int) -> None:
+        nonlocal done
+        done += rows
+        if engine.progress:
+            engine.progress("applying", done, source.expected)
+
+    blocks = spreading.calibrated(calibrator, source, tell, some=True)
+    if class_axis is not None and source.lead is not None:
+        blocks = iter([_shaped(list(blocks), source.lead, class_axis)])
+    written = tepid.sources.write_blocks(out, blocks)
+    return source.rows or written
 
 
 def _shaped(blocks: list[Any], lead: tuple[int, ...], class_axis: int) -> Any:

@@ -25,6 +25,7 @@ def compare(
     form: Annotated[
         str, typer.Option("--format", help="How to print: table, csv, latex or json.")
     ] = "table",
+    filter: options.Filter = None,  # noqa: A002  # the option's name
     probabilities: options.Probabilities = False,
     class_axis: options.ClassAxis = None,
     threads: options.ThreadCount = None,
@@ -41,6 +42,7 @@ def compare(
         labels=output.labels_beside(logits) if labels is None else labels,
         class_axis=class_axis,
         probabilities=probabilities,
+        filter=filter,
     )
     with output.working(threads) as engine:
         result = tepid.protocol.compare(

@@ -1,7 +1,7 @@
 """`tepid fit`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, cast
 
 import typer
 from rich.table import Table
@@ -60,6 +60,8 @@ def fit(
         bool, typer.Option("--debias", help="Remove UTS's bias; for fewer than 1000 rows.")
     ] = False,
     sample_weight: Annotated[str | None, typer.Option(help="A file of one weight per row.")] = None,
+    filter: options.Filter = None,  # noqa: A002  # the option's name
+    on_error: options.OnError = "stop",
     probabilities: options.Probabilities = False,
     class_axis: options.ClassAxis = None,
     summary: Annotated[
@@ -111,6 +113,8 @@ def fit(
         class_axis=class_axis,
         probabilities=probabilities,
         groups=groups,
+        filter=filter,
+        on_error=cast("Literal['stop', 'skip']", on_error),
     )
     if data.binary:
         output.note("One value for each row was read as the binary logit of class 1.")

@@ -65,7 +65,7 @@ def judged(
     """Every measure before and after, and with `draws` the intervals and those of the change."""
     blocks = list(source.blocks(1 << 16))
     z = tepid.shapes.joined([block.logits for block in blocks])
-    y = source.labels
+    y = tepid.arrays.as_array(source.labels, "labels")
     k = tepid.shapes.class_count(z)
     plain = tepid.Temperature(1.0, "none", samples=0, classes=k, implied_accuracy=0.0)
     given = {"before": plain(z)} | {

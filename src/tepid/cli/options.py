@@ -5,15 +5,17 @@ from typing import Annotated
 
 import typer
 
-Logits = Annotated[
-    str, typer.Argument(help="Logits: .npy, .npz (or file.npz#member) or .csv, rows by classes.")
-]
-_SHARDS = typer.Argument(help="Logits, rows by classes; several files are taken together.")
+_FILES = (
+    ".npy, .npz, .csv, .parquet, .arrow, .zarr, .h5, .safetensors or .pt; file#member; a folder, a "
+    "quoted 'pattern*', a URL."
+)
+Logits = Annotated[str, typer.Argument(help=f"Logits, rows by classes: {_FILES}")]
+_SHARDS = typer.Argument(help=f"Logits, rows by classes, or several of them: {_FILES}")
 Shards = Annotated[list[str], _SHARDS]
 SomeShards = Annotated[list[str] | None, _SHARDS]
 Labels = Annotated[
     str | None,
-    typer.Argument(help="Labels; left out, the member or column `labels` of the logits' file."),
+    typer.Argument(help="Labels; left out, the member or column `labels` of the logits' files."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Probabilities = Annotated[
@@ -21,6 +23,9 @@ Probabilities = Annotated[
 ]
 ClassAxis = Annotated[
     int | None, typer.Option(help="Where the classes are, for more than two dimensions.")
+]
+Filter = Annotated[
+    str | None, typer.Option(help="Which rows of a table: \"split == 'test' and site != 3\".")
 ]
 ThreadCount = Annotated[
     int | None, typer.Option("--threads", help="How many threads; TEPID_THREADS sets it too.")
@@ -36,6 +41,9 @@ OlderSet = Annotated[
     str | None, typer.Option("--source", help="An older labelled set: `logits` and `labels`.")
 ]
 Few = Annotated[str | None, typer.Option(help="A few labelled rows: `logits` and `labels`.")]
+OnError = Annotated[
+    str, typer.Option(help="Of files that cannot be used: stop, or skip them and say so.")
+]
 EngineName = Annotated[
     str, typer.Option("--engine", help="Where to sum files: threads here, or dask.")
 ]

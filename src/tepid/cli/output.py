@@ -4,6 +4,7 @@ import json
 import math
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ __all__ = [
     "labels_beside",
     "note",
     "note_strangers",
+    "notes",
     "print_json",
     "refuse_overwriting",
     "two_columns",
@@ -69,12 +71,17 @@ def note(sentence: str) -> None:
     Console(stderr=True, highlight=False).print(f"[yellow]note[/yellow] {sentence}", soft_wrap=True)
 
 
+def notes(sentences: Iterable[str]) -> None:
+    """Say several things on the side."""
+    for sentence in sentences:
+        note(sentence)
+
+
 def doubts(calibrator: Any) -> None:
     """Say why a calibration is not to be used without a thought."""
     if getattr(calibrator, "status", "ok") != "ok":
         note(f"The status of this calibration is {calibrator.status}.")
-    for sentence in calibrator.warnings:
-        note(sentence)
+    notes(calibrator.warnings)
 
 
 def note_strangers(calibrator: Any, source: "tepid.sources.Source") -> None:
@@ -88,7 +95,7 @@ def note_strangers(calibrator: Any, source: "tepid.sources.Source") -> None:
         raise tepid.InputError(
             "--groups must go with a calibration that has groups, got one without"
         )
-    strangers = [name not in groups for name in source.groups]
+    strangers = [name not in groups for name in tepid.arrays.group_column(source.groups)]
     if any(strangers):
         note(f"{sum(strangers)} rows are of groups that were not fitted and get the T of all rows.")
 
@@ -107,11 +114,15 @@ def refuse_overwriting(output: Path, *inputs: str | os.PathLike[str] | None) -> 
 
 
 def labels_beside(logits: str) -> str:
-    """Where the labels are when only the logits' file was named: its own member or column."""
-    name, _, fragment = ("", "", "") if Path(logits).exists() else logits.rpartition("#")
-    file = Path(name or logits)
-    if name and fragment != "logits":
+    """Where the labels are when only the logits were named: their own member or column."""
+    places = tepid.sources.places
+    place, fragment = places.named(logits)
+    if fragment and fragment != "logits":
         raise tepid.InputError(f"labels must be named too where #{fragment} is, got none")
-    if file.suffix.lower() == ".npy":
-        raise tepid.InputError(f"labels must be a file of their own beside {file.name}, got none")
-    return f"{file}#labels" if file.suffix.lower() == ".npz" else str(file)
+    if not places.is_single(logits):
+        return f"{place}#labels"
+    ending = places.suffix(place)
+    if ending == ".npy":
+        name = places.base(place)
+        raise tepid.InputError(f"labels must be a file of their own beside {name}, got none")
+    return place if ending in places.TEXT else f"{place}#labels"

@@ -31,6 +31,7 @@ def report(
     out: Annotated[Path, typer.Option("-o", "--output", help="The .html file to write.")] = Path(
         "report.html"
     ),
+    filter: options.Filter = None,  # noqa: A002  # the option's name
     probabilities: options.Probabilities = False,
     class_axis: options.ClassAxis = None,
     threads: options.ThreadCount = None,
@@ -43,7 +44,7 @@ def report(
     check_name(out)
     output.refuse_overwriting(out, logits, labels, names, images, *(calibration or ()))
     data = tepid.sources.open_source(
-        logits, labels=labels, class_axis=class_axis, probabilities=probabilities
+        logits, labels=labels, class_axis=class_axis, probabilities=probabilities, filter=filter
     )
     temperatures = {str(path): tepid.load(path) for path in calibration or ()}
     with output.working(threads) as engine:

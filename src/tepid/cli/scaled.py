@@ -28,11 +28,12 @@ def fit(source: "tepid.sources.Source", method: str, out: Path | None, *, as_jso
         output.note(
             f"There are {weights} weights to fit; this takes minutes, and a vector does not."
         )
-    logits = source.whole()
+    logits, labels = source.whole(), tepid.arrays.as_array(source.labels, "labels")
+    output.notes(source.notes)
     function = getattr(importlib.import_module("tepid.scaling"), method)
-    fitted = function(logits, source.labels, sample_weight=source.weight)
+    fitted = function(logits, labels, sample_weight=source.weight)
     before, after = (
-        tepid.metrics.accuracy(source.labels, p, sample_weight=source.weight)
+        tepid.metrics.accuracy(labels, p, sample_weight=source.weight)
         for p in (_plain(logits), fitted(logits))
     )
     if out is not None:

@@ -22,6 +22,7 @@ def score(
     draws: Annotated[
         int, typer.Option(help="Bootstrap draws for the intervals; 0 for none.")
     ] = 200,
+    filter: options.Filter = None,  # noqa: A002  # the option's name
     probabilities: options.Probabilities = False,
     class_axis: options.ClassAxis = None,
     threads: options.ThreadCount = None,
@@ -39,6 +40,7 @@ def score(
         class_axis=class_axis,
         probabilities=probabilities,
         groups=groups,
+        filter=filter,
     )
     fitted = {} if calibration is None else {"after": scaled.load(calibration)}
     for calibrator in fitted.values():

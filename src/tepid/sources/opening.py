@@ -14,7 +14,7 @@ from tepid.sources import files, frames, grouping, partitions, places, ranges, s
 from tepid.sources.ahead import ahead
 from tepid.sources.arrayed import from_array, from_file
 from tepid.sources.beside import column_of
-from tepid.sources.block import Block, Source
+from tepid.sources.block import Block, Carried, Source
 from tepid.sources.parts import mapped, reading
 
 
@@ -73,7 +73,8 @@ def _alone(
     if probabilities:
         source = with_logarithms(source)
     y, u, g = (beside[role] for role in ("labels", "weight", "groups"))
-    y = source.labels if y is None else open_column(y, "labels", source.lead)
+    if not (isinstance(y, Carried) and source.parts):  # else it comes with the rows
+        y = source.labels if y is None else open_column(y, "labels", source.lead)
     u = source.weight if u is None else open_column(u, "sample_weight", source.lead)
     g = source.groups if g is None else grouping.open_groups(g, source.lead)
     return dataclasses.replace(source, labels=y, weight=u, groups=g)

@@ -1,5 +1,6 @@
 """Blocks of rows written to a file that appears whole or not at all."""
 
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,36 +10,54 @@ import numpy as np
 
 from tepid.errors import InputError
 from tepid.replacing import replacing
+from tepid.sources.extras import needed
+
+# The column of a Parquet file in which the probabilities are, as lists of one length.
+COLUMN = "probabilities"
 
 
-def write_blocks(path: str | os.PathLike[str], blocks: Iterator[Any]) -> int:
-    """Write blocks to `.npy`, `.npz` or `.csv` under a temporary name, then rename; count rows."""
+def write_blocks(
+    path: str | os.PathLike[str], blocks: Iterator[Any], *, classes: int | None = None
+) -> int:
+    """Write blocks to `.npy`, `.npz`, `.csv` or `.parquet`, whole or not at all; count rows.
+
+    In Parquet each row is a list in the column `probabilities`, and each block a row group. No rows
+    are refused, unless `classes` says how wide an empty file is.
+    """
     target = Path(path)
     writers: dict[str, Callable[[IO[bytes], Iterator[Any]], int]] = {
         ".npy": _write_npy,
         ".npz": _write_npz,
         ".csv": _write_csv,
+        ".parquet": _write_parquet,
     }
-    if target.suffix.lower() not in writers:
-        raise InputError(f"output must end in .npy, .npz or .csv, got {target.name}")
+    check_ending(target)
+    filled = (block for block in blocks if len(block))
     with replacing(target) as file:
-        rows = writers[target.suffix.lower()](file, (b for b in blocks if len(b)))
-        if not rows:
+        first = next(filled, None)
+        if first is None and classes is None:
             raise InputError("output must have at least one row, got none")
-    return rows
+        empty = np.zeros((0, classes or 0), np.float32)
+        some = itertools.chain([empty if first is None else first], filled)
+        return writers[target.suffix.lower()](file, some)
+
+
+def check_ending(path: Path) -> None:
+    """Refuse a name that does not say how to write it."""
+    if path.suffix.lower() not in (".npy", ".npz", ".csv", ".parquet"):
+        raise InputError(f"output must end in .npy, .npz, .csv or .parquet, got {path.name}")
 
 
 def _write_npy(file: IO[bytes], blocks: Iterator[Any]) -> int:
     # NumPy pads a header so that it can be rewritten in place once the number of rows is known.
+    first = next(blocks)
+    _write_header(file, first, 0)
     rows = 0
-    for block in blocks:
-        if not rows:
-            _write_header(file, block, 0)
+    for block in itertools.chain([first], blocks):
         file.write(np.ascontiguousarray(block).data)
         rows += len(block)
-    if rows:
-        file.seek(0)
-        _write_header(file, block, rows)
+    file.seek(0)
+    _write_header(file, first, rows)
     return rows
 
 
@@ -49,10 +68,9 @@ def _write_header(file: IO[bytes], block: Any, rows: int) -> None:
 
 
 def _write_npz(file: IO[bytes], blocks: Iterator[Any]) -> int:
-    parts = list(blocks)
-    if parts:
-        np.savez(file, probabilities=np.concatenate(parts))
-    return sum(len(part) for part in parts)
+    whole = np.concatenate(list(blocks))
+    np.savez(file, probabilities=whole)
+    return len(whole)
 
 
 def _write_csv(file: IO[bytes], blocks: Iterator[Any]) -> int:
@@ -62,4 +80,22 @@ def _write_csv(file: IO[bytes], blocks: Iterator[Any]) -> int:
             raise InputError("output must be .npy or .npz for more than two dimensions, got .csv")
         np.savetxt(file, block, fmt="%.9g", delimiter=",")
         rows += len(block)
+    return rows
+
+
+def _write_parquet(file: IO[bytes], blocks: Iterator[Any]) -> int:
+    pa, parquet = needed("pyarrow", "parquet"), needed("pyarrow.parquet", "parquet")
+    first = next(blocks)
+    if first.ndim != 2:
+        raise InputError("output must be .npy or .npz for more than two dimensions, got .parquet")
+    form = pa.list_(pa.from_numpy_dtype(first.dtype), first.shape[1])
+    schema = pa.schema([(COLUMN, form)])
+    rows = 0
+    # Probabilities do not repeat, so that a dictionary of them only costs time.
+    with parquet.ParquetWriter(file, schema, use_dictionary=False) as writer:
+        for block in itertools.chain([first], blocks):
+            flat = pa.array(np.ascontiguousarray(block).reshape(-1))
+            lists = pa.FixedSizeListArray.from_arrays(flat, first.shape[1])
+            writer.write_table(pa.table({COLUMN: lists}, schema=schema))
+            rows += len(block)
     return rows
