@@ -141,5 +141,7 @@ def test_a_damaged_file_is_made_again(shards, tmp_path):
 
 
 def test_rows_in_memory_cannot_be_resumed(tmp_path):
-    with pytest.raises(tepid.InputError, match="checkpoint must go with files, got logits"):
+    with pytest.raises(
+        tepid.InputError, match="checkpoint must go with files, got logits in memory"
+    ):
         tepid.from_logits(np.eye(3), engine=_engine(tmp_path))

@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tepid
+
 pytest.importorskip("distributed", reason="Dask is not installed")
 
 
@@ -85,6 +87,30 @@ def test_what_does_not_go_together_is_refused(tepid_here, options, sentence):
     code, out, err = tepid_here("fit", "shards", *options)
     assert (code, out) == (2, "")
     assert sentence in err
+
+
+@pytest.mark.parametrize("name", ["rows.npz", "rows.npy", "rows.csv"])
+def test_one_file_is_a_shard_too(tepid_here, name):
+    z = np.load("shards/2.npz")["logits"]
+    np.savez("rows.npz", logits=z)
+    np.save("rows.npy", z)
+    np.savetxt("rows.csv", z, delimiter=",")
+    for _ in range(2):
+        code, out, said = tepid_here("fit", name, "--json", "--checkpoint", "kept")
+        assert code == 0
+        assert _temperature(out) == pytest.approx(tepid.from_logits(z).value, rel=1e-6)
+    assert "3 of 3 sums" in said
+
+
+def test_probabilities_find_nothing_of_logits(tepid_here):
+    z = np.load("shards/2.npz")["logits"].astype(float)
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    np.savez("p.npz", logits=p)
+    assert tepid_here("fit", "p.npz", "--checkpoint", "kept", "--json")[0] == 0
+    options = ("fit", "p.npz", "--checkpoint", "kept", "--json", "--probabilities")
+    _, out, said = tepid_here(*options)
+    assert _temperature(out) == pytest.approx(tepid.from_logits(z).value, rel=1e-6)
+    assert "were there already" not in said
 
 
 # ---- killed, and done again

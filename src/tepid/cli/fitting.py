@@ -107,7 +107,7 @@ def fit(
     if not logits:
         raise tepid.InputError("logits must be given, got neither them nor a --summary")
     data = tepid.sources.open_source(
-        logits[0] if len(logits) == 1 else logits,
+        machine.files(logits),
         labels=labels,
         sample_weight=sample_weight,
         class_axis=class_axis,

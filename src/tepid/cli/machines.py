@@ -34,6 +34,17 @@ class Machine:
         ):
             raise tepid.InputError(f"--checkpoint must be a folder, got {self.checkpoint}")
 
+    def files(self, logits: list[str]) -> str | list[str]:
+        """The logits as they are to be opened: where files are summed apart, one is a shard too.
+
+        A `.npy` file is cut into ranges by itself.
+        """
+        alone = len(logits) == 1 and (
+            logits[0].lower().endswith(".npy")
+            or (self.engine == "threads" and self.checkpoint is None)
+        )
+        return logits[0] if alone else logits
+
     @contextlib.contextmanager
     def working(self, about: str = "") -> Iterator["tepid.engines.Engine"]:
         """The engine, which shows how far it is; `about` tells this fit from others."""

@@ -40,7 +40,7 @@ def summarise(
     output.refuse_overwriting(out, *logits, labels, given, sample_weight)
     first = None if given is None else tepid.Summaries.load(given)
     source = tepid.sources.open_source(
-        logits[0] if len(logits) == 1 else logits,
+        machine.files(logits),
         labels=labels,
         sample_weight=sample_weight,
         class_axis=class_axis,

@@ -75,7 +75,7 @@ class Checkpointed:
         """The sum over all parts, added in their order, from what is kept and what is not."""
         shares = portions(source)
         if not shares:
-            raise InputError(f"checkpoint must go with files, got {source.name}, which is none")
+            raise InputError(f"checkpoint must go with files, got {source.name} in memory")
         self._know(shares)
         names = [self._name(share, stage) for share in shares]
         parts = {place: part for place, name in enumerate(names) if (part := _kept(name))}
@@ -103,7 +103,9 @@ class Checkpointed:
         parts = [part for share in shares for part in _parts(share) if id(part) not in self._seen]
         for part in parts:
             if part.digest is None:
-                raise InputError(f"checkpoint must go with files, got {part.name}, which is none")
+                raise InputError(
+                    f"checkpoint must go with files, got {part.name}, which is no file"
+                )
         with ThreadPoolExecutor() as pool:
             digests = pool.map(lambda part: part.digest and part.digest(), parts)
             self._seen |= {id(p): (p, str(d)) for p, d in zip(parts, digests, strict=True)}

@@ -52,7 +52,12 @@ def reading(parts: tuple[Part, ...]) -> Callable[[int], Iterator[Block]]:
 
 def mapped(part: Part, change: Callable[[Block], Block]) -> Part:
     """The same part with every block changed."""
-    return dataclasses.replace(part, read=partial(_changed, part, change), lazy=None)
+    told = None if part.digest is None else partial(_told, part.digest, change.__qualname__)
+    return dataclasses.replace(part, read=partial(_changed, part, change), digest=told, lazy=None)
+
+
+def _told(digest: Callable[[], str], change: str) -> str:
+    return f"{change} {digest()}"
 
 
 def _read(parts: tuple[Part, ...], rows: int) -> Iterator[Block]:
