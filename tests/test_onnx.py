@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import os
 import re
 import subprocess
 import sys
@@ -18,19 +17,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
 import tepid
+from tests.needs import needed
 
-
-def _needed(name):
-    """A package that may be missing, but not where everything is to be tested."""
-    if os.environ.get("CI"):
-        return importlib.import_module(name)
-    return pytest.importorskip(name, reason=f"{name} is not installed")
-
-
-onnx = _needed("onnx")
-onnxruntime = _needed("onnxruntime")
+onnx = needed("onnx")
+onnxruntime = needed("onnxruntime")
 TensorProto, helper, numpy_helper = onnx.TensorProto, onnx.helper, onnx.numpy_helper
-ReferenceEvaluator = _needed("onnx.reference").ReferenceEvaluator
+ReferenceEvaluator = needed("onnx.reference").ReferenceEvaluator
 
 ROOT = Path(__file__).parents[1]
 RNG = np.random.default_rng(3)
@@ -549,7 +541,7 @@ def test_an_output_under_the_name_of_external_data_is_refused(external):
 
 
 def _classical(name, classes, *, zipmap):
-    skl2onnx = _needed("skl2onnx")
+    skl2onnx = needed("skl2onnx")
     kinds = {
         "forest": RandomForestClassifier(9, max_depth=5, random_state=0),
         "boosting": GradientBoostingClassifier(n_estimators=3, random_state=0),
@@ -595,7 +587,7 @@ def test_a_forest_is_fitted_on_the_logarithms_of_its_probabilities():
 
 @pytest.mark.parametrize("end", ["Softmax", "LogSoftmax", "none"])
 def test_a_model_exported_by_torch_is_calibrated(end):
-    torch = _needed("torch")
+    torch = needed("torch")
     torch.manual_seed(0)
     layers = [torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4)]
     network = torch.nn.Sequential(*layers)
