@@ -2,14 +2,17 @@
 
 `python benchmarks/resnet20.py FOLDER_OF_WEIGHTS FOLDER_OF_IMAGES` runs the network (see `cifar.py`)
 over 2000 unlabelled test images, fixes T by each kind of evidence, and scores the other 8000. The
-labels of the 2000 are used by the last row alone.
+labels of the 2000 are used by the last row alone. Each T is then put into an ONNX file of the
+network, which must give the probabilities of `tepid apply` on all 10,000 (see `exported.py`).
 """
 
 import argparse
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import cifar
+import exported
 import numpy as np
 import record
 import torch
@@ -18,7 +21,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import tepid
 
 FIT, SEED, SPLITS = 2000, 0, 10
-HEADER = ("evidence", "T", "ECE, %", "NLL", "mean confidence, %")
+HEADER = ("evidence", "T", "ECE, %", "NLL", "mean confidence, %", "ONNX file differs by")
 
 
 def calibrations(model: Any, images: Any, labels: Any) -> dict[str, Any]:
@@ -66,9 +69,22 @@ def rows_of(result: dict[str, Any]) -> list[tuple[str, ...]]:
             f"{row['ece']:.2f}",
             f"{row['nll']:.3f}",
             f"{row['confidence']:.1f}",
+            f"{row['onnx']:.1e}" if "onnx" in row else "",
         )
         for row in result["rows"]
     ]
+
+
+def deployed(
+    model: Any, images: Any, fit: Any, logits: Any, found: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """How the exported network agrees with torch, and by evidence how each calibrated file does."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        about = exported.exported(model, images, logits, folder)
+        about["fitted_temperature"] = exported.fitted(images[fit], folder)
+        each = {k: exported.agreement(c.calibration, images, folder) for k, c in found.items()}
+    return about, each
 
 
 def main() -> None:
@@ -78,7 +94,7 @@ def main() -> None:
     parser.add_argument("images", type=Path)
     args = parser.parse_args()
     command = "python benchmarks/resnet20.py FOLDER_OF_WEIGHTS FOLDER_OF_IMAGES"
-    packages = ("tepid", "numpy", "numba", "torch")
+    packages = ("tepid", "numpy", "numba", "torch", "onnx", "onnxruntime")
     about = record.circumstances(command, SEED, torch.get_num_threads(), packages)
     model = cifar.network(args.weights)
     images, labels = cifar.test_set(args.images)
@@ -88,17 +104,20 @@ def main() -> None:
     with torch.no_grad():
         logits = torch.cat([model(batch) for batch in images.split(250)]).numpy()
     found = {"uncalibrated": 1.0} | {k: c.calibration.value for k, c in calibrated.items()}
+    rows = {name: scored(name, t, logits[score], labels[score]) for name, t in found.items()}
+    onnx, differences = deployed(model, images, fit, logits, calibrated)
     figures = {
         "fitted": FIT,
         "scored": len(score),
         "accuracy": float((logits.argmax(axis=1) == labels).mean()),
-        "rows": [scored(name, t, logits[score], labels[score]) for name, t in found.items()],
+        "rows": [row | differences.get(name, {}) for name, row in rows.items()],
         "uts": spread(logits) | {"all": tepid.from_logits(logits).value},
+        "onnx": onnx,
     }
     text = record.preamble("ResNet-20 on CIFAR-10", about)
     text += f"\n{record.table(HEADER, rows_of(figures))}\n"
     record.write("resnet20", about | figures, text)
-    print(text, figures["uts"])
+    print(text, figures["uts"], figures["onnx"])
 
 
 if __name__ == "__main__":

@@ -1089,6 +1089,26 @@ def test_a_real_network_is_calibrated_as_far_as_is_known():
     assert rows["its published accuracy, .9173"]["ece"] < 1.2
 
 
+def test_the_calibrated_onnx_file_of_a_real_network_gives_what_apply_gives():
+    result = json.loads((ROOT / "benchmarks" / "results" / "resnet20.json").read_text())
+    calibrated = {row["evidence"]: row for row in result["rows"][1:]}
+    assert result["onnx"]["images"] == 10_000
+    for row in calibrated.values():
+        assert row["onnx_own"] < 1e-6
+        # torch and onnxruntime round the logits themselves differently.
+        assert row["onnx"] < result["onnx"]["logits_differ"] < 1e-4
+    found = result["onnx"]["fitted_temperature"]
+    assert found == pytest.approx(calibrated["none, UTS"]["temperature"], rel=1e-5)
+    guide = (ROOT / "docs" / "pytorch.md").read_text(encoding="utf-8")
+    largest = max(row["onnx_own"] for row in calibrated.values())
+    assert f"up to {_short(result['onnx']['logits_differ'])}." in guide
+    assert f"difference is {_short(largest)}." in guide
+
+
+def _short(value):
+    return f"{value:.1e}".replace("e-0", "e-")
+
+
 @pytest.mark.parametrize("name", ["torch_calibrate", "torch_warmup"])
 def test_the_examples_run(name, tmp_path):
     done = subprocess.run(
