@@ -1,12 +1,13 @@
 """What watching costs while serving: `Monitor.update` over the softmax that is computed anyway.
 
-One turn is a chunk of about a thousand rows in batches, so that the closing of a chunk is in it.
-Contestants take turns, so that a busy minute hits all of them; each has one thread.
+One turn is a chunk of 1024 rows in batches, so that the closing of a chunk is in it, at the same
+batch of every turn. Each batch is timed by itself: the figure of a batch is the fastest, or the
+median, of all turns, and that of a contestant the mean over the batches. So what else the machine
+does between two batches is in no figure. Contestants take turns, each with one thread.
 `python benchmarks/overhead.py` writes results/overhead.json and .md; with `--dry` it only prints.
 """
 
 import argparse
-import statistics
 import tempfile
 import time
 from collections.abc import Callable
@@ -21,15 +22,15 @@ import torch
 import tepid
 from tepid.online import Monitor, Outputs, Rules
 
-SEED, CHUNK, TEMPERATURE = 0, 1000, 2.0
+SEED, CHUNK, TEMPERATURE = 0, 1024, 2.0
 PACKAGES = ("tepid", "numpy", "numba", "torch")
 SIZES = ((64, 1000), (64, 10), (1, 1000), (512, 100))
 SOFTMAX = ("tepid's Temperature", "NumPy", "torch")
-UNIT, WATCHED, GOAL = SOFTMAX[0], "Monitor.update", 2.0
+WATCHED, GOAL = "Monitor.update", 2.0
 NOTE = """\
 Microseconds for each batch, and how many times each softmax that is: the
-fastest turn over the fastest, in brackets the medians. One thread, chunks of 1000 rows; goal
-for 64×1000: below 2 times the Temperature call.
+fastest turns over the fastest, in brackets the medians. One thread, chunks of 1024 rows; goal
+for 64×1000: below 2 times each softmax, by the fastest turns and by the medians.
 """
 
 
@@ -38,7 +39,7 @@ def numpy_softmax(z: Any) -> Any:
     return e / e.sum(axis=1, keepdims=True)
 
 
-def contestants(classes: int, folder: Path) -> dict[str, Callable[[Any], Any]]:
+def contestants(rows: int, classes: int, folder: Path) -> dict[str, Callable[[Any], Any]]:
     """What is done with each batch, by name."""
     rng = np.random.default_rng(SEED)
     reference = synthetic.fill(np.empty((4 * CHUNK, classes), np.float32), rng)
@@ -58,29 +59,36 @@ def contestants(classes: int, folder: Path) -> dict[str, Callable[[Any], Any]]:
         WATCHED: watching(),
         "… sample=0.1": watching(sample=0.1),
         "… reestimate=True": watching(reestimate=True),
-        "… autosave, every=100": watching(Outputs(autosave=folder / "monitor.npz", every=100)),
+        # As often as a chunk closes, so that the saving too is at the same batch of every turn.
+        "… autosave": watching(Outputs(autosave=folder / "monitor.npz", every=CHUNK // rows)),
     }
+
+
+def timed(call: Callable[[Any], Any], z: Any) -> float:
+    start = time.perf_counter()
+    call(z)
+    return time.perf_counter() - start
 
 
 def run(rows: int, classes: int, turns: int) -> dict[str, Any]:
     """One size: microseconds for each batch, and ratios."""
     rng = np.random.default_rng(SEED + 1)
-    count = max(1, CHUNK // rows)
+    count = CHUNK // rows
     batches = [synthetic.fill(np.empty((rows, classes), np.float32), rng) for _ in range(count)]
-    seconds: dict[str, list[float]] = {}
+    seconds: dict[str, list[list[float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        calls = contestants(classes, Path(folder))
+        calls = contestants(rows, classes, Path(folder))
         for turn in range(turns + 1):
             for name, call in calls.items():
-                start = time.perf_counter()
-                for z in batches:
-                    call(z)
-                spent = (time.perf_counter() - start) / count
+                spent = [timed(call, z) for z in batches]
                 if turn:  # the first one compiles
                     seconds.setdefault(name, []).append(spent)
     times = {
-        name: {"min": 1e6 * min(s), "median": 1e6 * statistics.median(s)}
-        for name, s in seconds.items()
+        name: {
+            "min": 1e6 * float(np.min(spent, axis=0).mean()),
+            "median": 1e6 * float(np.median(spent, axis=0).mean()),
+        }
+        for name, spent in seconds.items()
     }
     over = {
         unit: {n: {s: t[s] / times[unit][s] for s in t} for n, t in times.items()}
@@ -114,8 +122,10 @@ def main() -> None:
     for rows, classes in SIZES:
         figures.append(run(rows, classes, chosen.turns))
         text.append(report(figures[-1]))
-    ratio = figures[0]["over"][UNIT][WATCHED]["min"]
-    text.append(f"Goal: {'reached' if ratio < GOAL else 'missed'}, {ratio:.2f} times.\n")
+    largest = max(max(over[WATCHED].values()) for over in figures[0]["over"].values())
+    text.append(
+        f"Goal: {'reached' if largest < GOAL else 'missed'}, {largest:.2f} times at most.\n"
+    )
     print("\n".join(text))
     if not chosen.dry:
         record.write("overhead", {**about, "goal": GOAL, "results": figures}, "\n".join(text))

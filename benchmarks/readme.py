@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from reproduced import OF_REPRODUCTION
-from tables import methods, percent, resnet20, table, warmup
+from tables import methods, overhead, percent, resnet20, table, warmup
 
 ROOT = Path(__file__).parents[1]
 PAGES = (
@@ -16,6 +16,7 @@ PAGES = (
     ROOT / "docs" / "pytorch.md",
     ROOT / "docs" / "methods.md",
     ROOT / "docs" / "reproduction.md",
+    ROOT / "docs" / "online.md",
 )
 RESULTS = Path(__file__).parent / "results"
 PEERS = ("scikit-learn", "probmetrics", "torch L-BFGS")
@@ -176,7 +177,7 @@ def _excess(figures: dict[str, Any]) -> str:
 
 
 # Each from the results file of its own name.
-OF_THEIR_OWN = (speed, rules, resnet20, warmup, methods)
+OF_THEIR_OWN = (speed, rules, resnet20, warmup, methods, overhead)
 
 
 def between(text: str, name: str, content: str) -> str:

@@ -69,3 +69,24 @@ def warmup(result: dict[str, Any]) -> str:
         f"{100 * median['halved']:.1f} %."
     )
     return textwrap.fill(sentence, 100)
+
+
+WATCHING = {
+    "Monitor.update": "`update`",
+    "… reestimate=True": "with `reestimate=True`",
+    "… autosave": "saved with every chunk",
+    "… sample=0.1": "with `sample=0.1`",
+}
+
+
+def overhead(result: dict[str, Any]) -> str:
+    """How many times each softmax watching takes, for every size."""
+    rows = []
+    for size in result["results"]:
+        for name, title in WATCHING.items():
+            ratios = (over[name] for over in size["over"].values())
+            said = [f"{r['min']:.2f} ({r['median']:.2f})" for r in ratios]
+            taken = f"{size['microseconds'][name]['min']:.0f}"
+            rows.append((f"{size['rows']} × {size['classes']}", title, taken, *said))
+    head = ("rows × classes", "", "µs", *(f"÷ {unit}" for unit in result["results"][0]["over"]))
+    return table(head, rows)

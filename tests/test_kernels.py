@@ -9,6 +9,7 @@ from numba import njit
 import tepid
 from tepid.kernels import curves, reference, scores
 from tepid.kernels.elementary import exp32, exp64, log1p32
+from tepid.online.sums import Layout
 from tests import strategies
 
 
@@ -103,6 +104,43 @@ def test_curves_agree_with_the_reference(z, lattice):
         limit = tolerance * np.abs(b).max(initial=1e-30)
         np.testing.assert_allclose(a, b, atol=limit, err_msg=name)
     np.testing.assert_allclose(mine.histogram.sum(axis=2), other.histogram.sum(axis=2), rtol=1e-5)
+
+
+@given(
+    z=strategies.logits(dtypes=(np.float32,)),
+    temperature=st.sampled_from([0.3, 1.0, 1.37, 40.0]),
+    bins=st.sampled_from([1, 15]),
+)
+def test_what_is_served_agrees_with_the_reference(z, temperature, bins):
+    k = z.shape[1]
+    layout = Layout(temperature, np.zeros((0, k)), bins)
+    mine, theirs = layout.of(z), np.zeros(layout.size)
+    if len(z):
+        layout._add_foreign(z, theirs)
+    *_, confidence, histogram, tails = layout.views(mine.vector)
+    *_, doubt, binned, plain = layout.views(theirs)
+    np.testing.assert_allclose(mine.vector[:6], theirs[:6], rtol=1e-6)
+    np.testing.assert_allclose(tails, plain, rtol=3e-6, atol=1e-30)
+    np.testing.assert_allclose(histogram.sum(axis=2), binned.sum(axis=2), rtol=1e-5)
+    for place, name in enumerate(("doubt", "slope", "curvature", "square")):
+        tolerance = 1e-3 if name == "curvature" else 2e-5
+        limit = tolerance * np.abs(doubt[:, place]).max(initial=1e-30)
+        np.testing.assert_allclose(confidence[:, place], doubt[:, place], atol=limit, err_msg=name)
+
+
+@pytest.mark.parametrize("k", [3, 20, 21, 500])
+def test_what_is_served_puts_each_row_into_its_bin_and_names_a_bad_one(k):
+    z = np.zeros((130, k), np.float32)
+    z[:, 1] = np.linspace(0, 30, 130)
+    layout = Layout(2.0, np.zeros((0, k)), 15)
+    p = 1 / (1 + (k - 1) * np.exp(-z[:, 1] / 2.0))
+    expected = np.histogram(-p, -np.arange(16)[::-1] / 15)[0][::-1]
+    np.testing.assert_array_equal(layout.of(z).histogram, expected)
+    for row, value in ((0, np.nan), (7, np.inf), (99, -np.inf), (129, np.nan)):
+        bad = z.copy()
+        bad[row] = value
+        with pytest.raises(tepid.InputError, match=rf"at row {row}$"):
+            layout.of(bad)
 
 
 def _on_the_edge(z, theta):

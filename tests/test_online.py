@@ -19,9 +19,10 @@ from hypothesis import given
 from scipy import stats
 
 import tepid
-from tepid.online import Monitor, Outputs, Rules, prometheus, read_log
+from tepid.online import Monitor, Outputs, Rules, feeding, prometheus, read_log
 from tepid.online.limits import Spread, student
 from tepid.online.sampling import kept
+from tepid.online.sums import Layout
 from tests.strategies import cuts
 
 T = 1.5
@@ -79,7 +80,7 @@ def test_a_row_says_what_an_independent_computation_says():
     edges, share = monitor.histogram
     expected = np.histogram(-confidence, -edges[::-1])[0][::-1] / 200  # bins closed on the right
     np.testing.assert_allclose(share, expected)
-    np.testing.assert_allclose(monitor.thresholds, tepid.Tails.of(z).thresholds(), rtol=1e-9)
+    np.testing.assert_allclose(monitor.thresholds, tepid.Tails.of(z).thresholds(), rtol=1e-7)
 
 
 def test_the_limits_are_those_of_the_prediction_interval():
@@ -172,6 +173,26 @@ def test_few_reference_chunks_widen_the_limits():
 
 
 # Chunks
+
+
+def test_a_batch_that_crosses_chunks_is_read_once(monkeypatch):
+    monitor, read, of = watching(chunk=100), [], Layout.of
+    monkeypatch.setattr(Layout, "of", lambda self, z: (read.append(len(z)), of(self, z))[1])
+    for n in (70, 70, 300):
+        monitor.update(made(n, seed=n))
+    assert read == [70, 30, 40, 60, 100, 100, 40]
+
+
+def test_a_batch_cut_for_a_room_that_is_gone_is_cut_again():
+    one, two = watching(chunk=100), watching(chunk=100)
+    first, second = made(70, seed=1), made(90, seed=2)
+    early = feeding.batch_of(second, two.reference, two._state)
+    two.update(first, time=1.0)
+    two._moved(lambda state: feeding.fed(state, two.reference, two.rules, early, 1.0))
+    two._counted(90)
+    one.update(first, time=1.0)
+    one.update(second, time=1.0)
+    same(one, two)
 
 
 @given(where=cuts(350))
@@ -708,10 +729,10 @@ def test_the_page_says_what_watching_was_measured_to_cost():
     size = result["results"][0]
     assert (size["rows"], size["classes"]) == (64, 1000)
     for over in size["over"].values():
-        assert 1 < over["Monitor.update"]["min"] < 2  # "between one and two times"
+        assert max(over["Monitor.update"].values()) < 2  # "less than twice as long as any"
         assert over["… sample=0.1"]["min"] < over["Monitor.update"]["min"]
     page = (ROOT / "docs" / "online.md").read_text(encoding="utf-8")
-    assert "between one and two times" in page
+    assert "less than twice as long as any of the three" in page
 
 
 # Prometheus

@@ -16,16 +16,17 @@ from tepid.online.sums import Sums
 
 @dataclass(frozen=True)
 class Batch:
-    """Logits with their sums, or without where they are sure to be cut."""
+    """Logits, and the sums of their parts as they were cut for so much room in the open chunk."""
 
     logits: Any
-    sums: Sums | None
+    room: float
+    parts: list[Sums]
 
 
-def batch_of(logits: Any, reference: Reference) -> Batch:
-    """A batch of logits; the work that needs no lock."""
-    whole = reference.chunk is None or len(logits) <= reference.chunk
-    return Batch(logits, reference.layout.of(logits) if whole else None)
+def batch_of(logits: Any, reference: Reference, state: State) -> Batch:
+    """A batch of logits; the work that needs no lock, for the state as it looks now."""
+    room = _room(state, reference)
+    return Batch(logits, room, _cut(logits, room, reference))
 
 
 def fed(state: State, reference: Reference, rules: Rules, batch: Batch, moment: float) -> State:
@@ -48,20 +49,29 @@ def _by_period(
             state = closed(state, reference, rules)
         else:  # a late batch does not move the chunk into the past
             moment = max(moment, state.start // period * period)
-    if batch.sums is None or not batch.sums.weight:
-        return state
-    return joined(state, batch.sums, moment)
+    for sums in batch.parts:  # one, or none of an empty batch
+        state = joined(state, sums, moment)
+    return state
+
+
+def _room(state: State, reference: Reference) -> float:
+    """How many rows the open chunk still takes."""
+    return (reference.chunk or math.inf) - round(state.open.weight)
 
 
 def _parts(state: State, reference: Reference, batch: Batch) -> list[Sums]:
-    chunk, n = reference.chunk or math.inf, len(batch.logits)
-    room = int(chunk - round(state.open.weight))
-    if not n:
-        return []
-    if batch.sums is not None and n <= room:
-        return [batch.sums]
-    cuts = [0, *range(room, n, int(chunk)), n]
-    return [_part(batch.logits, start, end, reference) for start, end in pairwise(cuts)]
+    """The parts of a batch, cut again where another thread has fed the chunk in between."""
+    room = _room(state, reference)
+    fits = len(batch.logits) <= min(room, batch.room)
+    return batch.parts if fits or room == batch.room else _cut(batch.logits, room, reference)
+
+
+def _cut(logits: Any, room: float, reference: Reference) -> list[Sums]:
+    n = len(logits)
+    if n <= room:
+        return [reference.layout.of(logits)] if n else []
+    cuts = [0, *range(int(room), n, reference.chunk or n), n]
+    return [_part(logits, start, end, reference) for start, end in pairwise(cuts)]
 
 
 def _part(logits: Any, start: int, end: int, reference: Reference) -> Sums:

@@ -97,7 +97,8 @@ class Monitor:
         start = self._counted(len(z))
         chosen = None if self.rules.sample == 1 else kept(start, len(z), self.rules)
         try:
-            batch = batch_of(z if chosen is None else z[chosen], self.reference)
+            looked_at = z if chosen is None else z[chosen]
+            batch = batch_of(looked_at, self.reference, self._state)
             return self._moved(lambda state: fed(state, self.reference, self.rules, batch, moment))
         except RowError as error:
             self._counted(-len(z))

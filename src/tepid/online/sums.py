@@ -13,6 +13,7 @@ from tepid.arrays import Float64
 from tepid.curve import Curve
 from tepid.kernels import reference
 from tepid.kernels.curves import curve_sums
+from tepid.kernels.served import served_sums
 from tepid.kernels.tails import tail_sums
 from tepid.lattice import Lattice
 from tepid.tails import Tails
@@ -79,21 +80,35 @@ class Layout:
     def of(self, logits: Any) -> "Sums":
         """The sums of a block of logits (n, k), which `arrays.as_array` has passed."""
         n = int(logits.shape[0])
+        vector = np.zeros(self.size)
         if not n:
-            return self.zero()
-        vector, u = np.zeros(self.size), np.ones(n)
-        *curves, tails = self.views(vector)
-        theta, *nodes = self._arguments
+            return Sums(self, vector, 0.0)
         if arrays.is_foreign(logits):
-            reference.curve_sums(logits, u, theta, _NO_LABELS, *nodes, *curves)
-            tails += reference.tail_sums(logits, u)
+            self._add_foreign(logits, vector)
             return Sums(self, vector, float(n))
-        z = arrays.block(logits)
-        bad = curve_sums(z, u, theta, _NO_LABELS, *nodes, *curves)
+        bad = self._add(arrays.block(logits), vector)
         if bad >= 0:
             raise arrays.unusable(logits, bad)
-        tail_sums(z, u, tails)
         return Sums(self, vector, float(n))
+
+    def _add(self, z: Any, vector: Float64) -> int:
+        """Add a block to the vector, and return the first row that cannot be used, or -1."""
+        theta, unit, scales, lengths = self._arguments
+        if not len(self.thresholds):
+            return int(served_sums(z, unit, scales[0], self.bins, vector))
+        *curves, tails = self.views(vector)
+        u = np.ones(len(z))
+        bad = int(curve_sums(z, u, theta, _NO_LABELS, unit, scales, lengths, *curves))
+        if bad < 0:
+            tail_sums(z, u, tails)
+        return bad
+
+    def _add_foreign(self, logits: Any, vector: Float64) -> None:
+        *curves, tails = self.views(vector)
+        theta, *nodes = self._arguments
+        u = np.ones(len(logits))
+        reference.curve_sums(logits, u, theta, _NO_LABELS, *nodes, *curves)
+        tails += reference.tail_sums(logits, u)
 
 
 @dataclass(frozen=True, eq=False)
