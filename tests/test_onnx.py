@@ -851,21 +851,35 @@ def test_damaged_bytes_are_refused_in_one_line_or_give_a_valid_model(rng):
 # --- the command
 
 
-def test_one_command_leads_from_a_model_to_a_calibrated_model(network, tepid_here):
-    z, labels = network
+def test_one_command_leads_from_a_model_to_a_calibrated_model(tepid_here):
+    posterior = 20 * RNG.normal(size=(2000, 12))
+    labels = (posterior + RNG.gumbel(size=posterior.shape)).argmax(axis=1)
+    z = (2 * posterior).astype(np.float32)
     nodes = [helper.make_node("MatMul", ["x", "w"], ["z"])]
     inputs, weights = [_value("x", ["n", 12])], {"w": np.eye(12, dtype=np.float32)}
     _save(nodes, [_value("z", ["n", 12])], inputs=inputs, weights=weights)
     np.savez("in.npz", x=z, labels=labels)
+    old, prior = 1.3 * z + RNG.normal(size=z.shape), np.arange(1.0, 13.0) / 78
+    np.savez("old.npz", logits=old, labels=labels)
+    np.save("prior.npy", prior)
     evidence = {
         (): tepid.from_logits(z),
         ("--accuracy", "0.8"): tepid.from_accuracy(z, 0.8),
-        ("--correct", "80", "--of", "100"): tepid.from_accuracy(
-            z, tepid.counted(80, 100)[0], standard_error=tepid.counted(80, 100)[1]
+        ("--correct", "90", "--of", "100"): tepid.from_accuracy(
+            z, tepid.counted(90, 100)[0], standard_error=tepid.counted(90, 100)[1]
         ),
         ("--guarded",): tepid.guarded(z),
+        ("--guarded", "--budget", "0.01"): tepid.guarded(z, budget=0.01),
+        ("--odds",): tepid.from_odds(z),
+        ("--odds", "--prior", "prior.npy"): tepid.from_odds(z, prior=prior),
+        ("--deviations", "2"): tepid.from_logits(z, deviations=2.0),
+        ("--debias",): tepid.from_logits(z, debias=True),
+        ("--source", "old.npz"): tepid.from_source(z, old, labels),
+        ("--source", "old.npz", "--shift", "none"): tepid.from_labels(old, labels),
         ("--labels", "in.npz#labels"): tepid.from_labels(z, labels),
     }
+    answers = [wanted.value for wanted in evidence.values()]
+    assert len(set(answers)) == len(answers)  # so that no option can be another's
     for options, wanted in evidence.items():
         code, out, err = tepid_here(
             "onnx", "m.onnx", "--data", "in.npz", *options, "-o", "out.onnx",
@@ -928,6 +942,12 @@ def test_the_temperatures_of_groups_are_not_in_a_model_and_that_is_said(tepid_he
         (["-c", "c.json", "--data", "x.npy"], "--calibration or --data, got both"),
         (["-c", "c.json", "--accuracy", "0.9"], "--accuracy must go with --data"),
         (["-c", "c.json", "--save-calibration", "d.json"], "--save-calibration must go with --dat"),
+        (["-c", "c.json", "--odds"], "--odds must go with --data"),
+        (["-c", "c.json", "--debias"], "--debias must go with --data"),
+        (["-c", "c.json", "--deviations", "2"], "--deviations must go with --data"),
+        (["--data", "x.npy", "--budget", "0.1"], "--budget must go with --guarded, got it alone"),
+        (["--data", "x.npy", "--shift", "none"], "--shift must go with --source, got it alone"),
+        (["--data", "x.npy", "--odds", "--debias"], "must go with logits alone, got more"),
         (["--data", "x.npy", "--save-calibration", "d.txt"], "output must end in .json, got d.txt"),
         (
             ["--data", "x.npy", "--few", "c.json", "--save-calibration", "c.json"],

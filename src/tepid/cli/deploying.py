@@ -28,19 +28,20 @@ def deploy(
     keep_logits: Annotated[
         bool, typer.Option("--keep-logits", help="Give calibrated logits, not probabilities.")
     ] = False,
-    labels: Annotated[str | None, typer.Option(help="Labels of every row of the data.")] = None,
-    accuracy: Annotated[
-        str | None,
-        typer.Option(help="The model's accuracy: 0.93, 0.93±0.01 (or +-), or 0.91..0.95."),
-    ] = None,
-    correct: Annotated[int | None, typer.Option(help="So many were right …")] = None,
-    of: Annotated[int | None, typer.Option(help="… of so many that were checked.")] = None,
+    labels: options.AllLabels = None,
+    accuracy: options.Accuracy = None,
+    correct: options.Correct = None,
+    of: options.Of = None,
     few: options.Few = None,
     also: options.Also = None,
     source: options.OlderSet = None,
-    guarded: Annotated[
-        bool, typer.Option("--guarded", help="Data alone, but abstain unless it can help.")
-    ] = False,
+    shift: options.Shift = "any",
+    guarded: options.Guarded = False,
+    budget: options.Budget = 0.03,
+    odds: options.Odds = False,
+    prior: options.Prior = None,
+    deviations: options.Deviations = 1.0,
+    debias: options.Debias = False,
     save_calibration: Annotated[
         Path | None, typer.Option(help="Where to save the temperature as JSON.")
     ] = None,
@@ -57,12 +58,12 @@ def deploy(
     Example: tepid onnx model.onnx --data images.npy --accuracy 0.93 -o calibrated.onnx
     """
     evidence = Evidence(
-        labels, accuracy, correct, of, few, tuple(also or ()), source, "any", guarded, 0.03,
-        1.0, debias=False,
+        labels, accuracy, correct, of, few, tuple(also or ()), source, shift, guarded, budget,
+        deviations, debias, odds=odds, prior=prior,
     )  # fmt: skip
     evidence.check()
     _check_sources(calibration, data, evidence, save_calibration)
-    given = (calibration, data, labels, few, source, *(also or ()))
+    given = (calibration, data, labels, few, source, prior, *(also or ()))
     for path in filter(None, (out, save_calibration)):
         output.refuse_overwriting(path, model, *given)
     onnx = _bridge()
@@ -95,8 +96,9 @@ def _check_sources(
     if (calibration is None) == (data is None):
         got = "neither" if data is None else "both"
         raise tepid.InputError(f"temperature must come from --calibration or --data, got {got}")
-    if calibration is not None and (saved is not None or evidence.given()):
-        extra = [*evidence.given(), *(["--save-calibration"] if saved is not None else [])]
+    extra = [*evidence.given(), *evidence.tuned()]
+    extra += ["--save-calibration"] if saved is not None else []
+    if calibration is not None and extra:
         raise tepid.InputError(f"{extra[0]} must go with --data, got it with --calibration")
     if saved is not None:
         fitting.check_name(saved)

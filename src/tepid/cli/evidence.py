@@ -1,4 +1,4 @@
-"""What `tepid fit` was told besides the logits, and the method that fits it."""
+"""What `tepid fit` or `tepid onnx` was told besides the logits, and the method that fits it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from tepid.cli import output
 
 @dataclass(frozen=True)
 class Evidence:
-    """The options of `tepid fit` that say what is known."""
+    """The options that say what is known."""
 
     labels: str | None
     accuracy: str | None
@@ -43,12 +43,17 @@ class Evidence:
         }
         return [name for name, there in given.items() if there]
 
+    def tuned(self) -> list[str]:
+        """The options that say how logits alone are used."""
+        tuned = {"--deviations": self.deviations != 1.0, "--debias": self.debias}
+        return [name for name, there in tuned.items() if there]
+
     def check(self) -> None:
         """Refuse what does not go together; an option that does nothing is a mistake."""
         names = self.given()
         if len(names) > 1:
             raise tepid.InputError(f"evidence must be one of {' and '.join(names)}, got both")
-        if names and (self.debias or self.deviations != 1.0):
+        if names and self.tuned():
             raise tepid.InputError("--deviations and --debias must go with logits alone, got more")
         self._check_companions()
 

@@ -18,47 +18,28 @@ SUMMED = 1e-5
 
 def fit(
     logits: options.SomeShards = None,
-    labels: Annotated[
-        str | None, typer.Option(help="Labels of every row, if there are any.")
-    ] = None,
+    labels: options.AllLabels = None,
     method: Annotated[
         str, typer.Option(help=f"With --labels: temperature, {', '.join(scaled.METHODS)}.")
     ] = "temperature",
-    accuracy: Annotated[
-        str | None,
-        typer.Option(help="The model's accuracy: 0.93, 0.93±0.01 (or +-), or 0.91..0.95."),
-    ] = None,
-    correct: Annotated[int | None, typer.Option(help="So many were right …")] = None,
-    of: Annotated[int | None, typer.Option(help="… of so many that were checked.")] = None,
+    accuracy: options.Accuracy = None,
+    correct: options.Correct = None,
+    of: options.Of = None,
     few: options.Few = None,
     also: options.Also = None,
     source: options.OlderSet = None,
-    shift: Annotated[
-        str, typer.Option(help="With --source, what may have shifted: any, label or none.")
-    ] = "any",
-    guarded: Annotated[
-        bool, typer.Option("--guarded", help="Logits alone, but abstain unless it can help.")
-    ] = False,
-    budget: Annotated[
-        float, typer.Option(help="With --guarded: how far the confidence may move.")
-    ] = 0.03,
-    odds: Annotated[
-        bool, typer.Option("--odds", help="Logits alone, by the authors' later weighting.")
-    ] = False,
-    prior: Annotated[
-        str | None, typer.Option(help="With --odds: a file of the classes' frequencies.")
-    ] = None,
+    shift: options.Shift = "any",
+    guarded: options.Guarded = False,
+    budget: options.Budget = 0.03,
+    odds: options.Odds = False,
+    prior: options.Prior = None,
     groups: options.Groups = None,
     out: options.Output = None,
     report: Annotated[
         Path | None, typer.Option(help="Write a report on the result too: an .html file.")
     ] = None,
-    deviations: Annotated[
-        float, typer.Option(help="Standard deviations in the threshold of UTS.")
-    ] = 1.0,
-    debias: Annotated[
-        bool, typer.Option("--debias", help="Remove UTS's bias; for fewer than 1000 rows.")
-    ] = False,
+    deviations: options.Deviations = 1.0,
+    debias: options.Debias = False,
     sample_weight: Annotated[str | None, typer.Option(help="A file of one weight per row.")] = None,
     filter: options.Filter = None,  # noqa: A002  # the option's name
     on_error: options.OnError = "stop",
@@ -96,7 +77,7 @@ def fit(
         method,
     )
     evidence.check()
-    inputs = (*(logits or ()), labels, sample_weight, few, source, *(also or ()))
+    inputs = (*(logits or ()), labels, sample_weight, few, source, prior, *(also or ()))
     _check_outputs(out, report, method, inputs)
     machine = Machine(threads, engine, scheduler, checkpoint)
     machine.check()

@@ -60,3 +60,25 @@ Groups = Annotated[
         help="One temperature per group: a column or member of the logits' file, or a file."
     ),
 ]
+AllLabels = Annotated[str | None, typer.Option(help="Labels of every row, if there are any.")]
+Accuracy = Annotated[
+    str | None,
+    typer.Option(help="The model's accuracy: 0.93, 0.93±0.01 (or +-), or 0.91..0.95."),
+]
+Correct = Annotated[int | None, typer.Option(help="So many were right …")]
+Of = Annotated[int | None, typer.Option(help="… of so many that were checked.")]
+Shift = Annotated[
+    str, typer.Option(help="With --source, what may have shifted: any, label or none.")
+]
+Guarded = Annotated[
+    bool, typer.Option("--guarded", help="Logits alone, but abstain unless it can help.")
+]
+Budget = Annotated[float, typer.Option(help="With --guarded: how far the confidence may move.")]
+Odds = Annotated[
+    bool, typer.Option("--odds", help="Logits alone, by the authors' later weighting.")
+]
+Prior = Annotated[str | None, typer.Option(help="With --odds: a file of the classes' frequencies.")]
+Deviations = Annotated[float, typer.Option(help="Standard deviations in the threshold of UTS.")]
+Debias = Annotated[
+    bool, typer.Option("--debias", help="Remove UTS's bias; for fewer than 1000 rows.")
+]
