@@ -87,6 +87,26 @@ def test_a_difference_is_paired(rows):
     assert found.high - found.low < other.high - other.low < one.high - one.low
 
 
+def test_one_drawing_gives_both_intervals_and_their_difference(rows):
+    y, z, p = rows
+    after = _softmax(z, 2.0)
+    each = [metrics.bootstrap(metrics.ece, y, q, draws=30, seed=2) for q in (p, after)]
+    change = metrics.difference(metrics.ece, y, p, after, draws=30, seed=2)
+    found = metrics.intervals.compared(metrics.ece, y, p, after, draws=30, seed=2)
+    assert found == (*each, change)
+
+
+def test_infinite_measures_have_no_interval_and_raise_no_warning():
+    y, sure, known = [1, 0, 0], [[1.0, 0.0]] * 3, [[0.5, 0.5]] * 3
+    for before, after in ((sure, sure), (sure, known), (known, sure)):
+        one, other, change = metrics.intervals.compared(metrics.nll, y, before, after, draws=5)
+        assert math.isinf(one.value) == (before is sure)
+        assert math.isinf(other.value) == (after is sure)
+        assert not math.isfinite(change.value)
+        assert math.isnan(change.low)
+        assert math.isnan(change.high)
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_a_measure_does_not_differ_from_itself(name, rows):
     y, _, p = rows

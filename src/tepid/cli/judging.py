@@ -94,15 +94,17 @@ def _judge(key: str, y: Any, given: dict[str, Any], result: Judged) -> None:
     measure = getattr(tepid.metrics, key)
     if key == "excess_nll":
         given = {name: _logits(p) for name, p in given.items()}
-    for name, p in given.items():
-        if not result.draws:
+    if not result.draws:
+        for name, p in given.items():
             result.values[name][key] = measure(y, p)
-            continue
-        found = tepid.metrics.bootstrap(measure, y, p, draws=result.draws)
+        return
+    if "after" in given:
+        compared = tepid.metrics.intervals.compared
+        *each, result.changes[key] = compared(measure, y, *given.values(), draws=result.draws)
+    else:
+        each = [tepid.metrics.bootstrap(measure, y, given["before"], draws=result.draws)]
+    for name, found in zip(given, each, strict=True):
         result.values[name][key], result.intervals[name][key] = found.value, found
-    if result.draws and "after" in given:
-        pair = (given["before"], given["after"])
-        result.changes[key] = tepid.metrics.difference(measure, y, *pair, draws=result.draws)
 
 
 def _logits(p: Any) -> Any:

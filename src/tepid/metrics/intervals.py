@@ -1,5 +1,6 @@
 """Intervals for any measure, and for the difference of two models on the same rows."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -92,12 +93,9 @@ def bootstrap(
     >>> found.value, found.low, found.high
     (0.75, 0.69, 0.81)
     """
-    drawn, rows = of_counts(measure, labels, probabilities), _count(labels)
-    greatest = _GREATEST.get(_plain(measure))
-    least = -math.inf if greatest is None else 0.0
-    found = _interval(drawn, rows, level, draws, seed)
-    low, high = np.clip((found.low, found.high), least, greatest).tolist()
-    return Interval(found.value, low, high, level, draws)
+    _check(level, draws, seed)
+    drawn = _drawn(of_counts(measure, labels, probabilities), _count(labels), draws, seed)
+    return _possible(measure, _interval(drawn, level))
 
 
 def difference(
@@ -121,26 +119,51 @@ def difference(
     >>> found.value, found.low, found.high
     (-0.0923, -0.158, -0.0264)
     """
-    one, other = of_counts(measure, labels, before), of_counts(measure, labels, after)
-
-    def change(counts: Float64) -> float:
-        return other(counts) - one(counts)
-
-    return _interval(change, _count(labels), level, draws, seed)
+    return compared(measure, labels, before, after, level=level, draws=draws, seed=seed)[2]
 
 
-def _interval(
-    measure: Callable[[Float64], float], rows: int, level: float, draws: int, seed: int
-) -> Interval:
+def compared(
+    measure: Measure,
+    labels: Any,
+    before: Any,
+    after: Any,
+    *,
+    level: float = 0.95,
+    draws: int = 1000,
+    seed: int = 0,
+) -> tuple[Interval, Interval, Interval]:
+    """What `bootstrap` says of each of two models, and `difference` of both, from one drawing."""
     _check(level, draws, seed)
+    rows = _count(labels)
+    one, other = (_drawn(of_counts(measure, labels, p), rows, draws, seed) for p in (before, after))
+    each = [_possible(measure, _interval(drawn, level)) for drawn in (one, other)]
+    with np.errstate(invalid="ignore"):  # inf - inf is NaN, and so said
+        change = other - one
+    return each[0], each[1], _interval(change, level)
+
+
+def _drawn(measure: Callable[[Float64], float], rows: int, draws: int, seed: int) -> Float64:
+    """The measure of all rows, and of each draw; of these none where the first is not finite."""
     value = measure(np.ones(rows))
     if not math.isfinite(value):
-        return Interval(value, math.nan, math.nan, level, draws)
-    drawn = np.array([measure(counts) for counts in draw_counts(rows, draws, seed)])
+        return np.concatenate([[value], np.full(draws, math.nan)])
+    return np.array([value, *(measure(counts) for counts in draw_counts(rows, draws, seed))])
+
+
+def _interval(drawn: Float64, level: float) -> Interval:
+    value, draws = float(drawn[0]), len(drawn) - 1
     if not np.isfinite(drawn).all():
         return Interval(value, math.nan, math.nan, level, draws)
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(drawn[1:], [(1 - level) / 2, (1 + level) / 2])
     return Interval(value, float(2 * value - high), float(2 * value - low), level, draws)
+
+
+def _possible(measure: Measure, found: Interval) -> Interval:
+    """The interval cut to the values that a measure can take."""
+    greatest = _GREATEST.get(_plain(measure))
+    least = -math.inf if greatest is None else 0.0
+    low, high = np.clip((found.low, found.high), least, greatest).tolist()
+    return dataclasses.replace(found, low=low, high=high)
 
 
 def draw_counts(rows: int, draws: int, seed: int) -> Iterator[Float64]:

@@ -11,8 +11,8 @@ from tepid.rows import Rows
 # Widths below two cells of the grid are beyond it.
 _CELLS = 8192
 _NARROWEST = 2 / _CELLS
-# Halvings of (0, 1) until the width is known to 1e-6.
-_HALVINGS = 20
+# How well the width must be known.
+_CLOSE = 1e-6
 
 
 def smooth_ece(labels: Any, probabilities: Any = None, *, sample_weight: Any = None) -> float:
@@ -20,7 +20,7 @@ def smooth_ece(labels: Any, probabilities: Any = None, *, sample_weight: Any = N
 
     $e(\sigma) = \int_0^1 \big|\frac{1}{n} \sum_i (right_i - conf_i) K_\sigma(conf_i, t)\big| dt$,
     Błasiok & Nakkiran (2023), where $K_\sigma$ is the Gaussian reflected at 0 and 1, at the one
-    $\sigma$ with $e(\sigma) = \sigma$. It falls as $\sigma$ grows, so halving finds it. No bins to
+    $\sigma$ with $e(\sigma) = \sigma$. It falls as $\sigma$ grows, so there is one. No bins to
     choose, continuous in the confidences, and between |accuracy - confidence| and the mean of
     $|right - conf|$. The rows are spread on a grid of 8192 cells: cost $O(n)$ and a fixed search.
 
@@ -36,15 +36,27 @@ def smooth_ece(labels: Any, probabilities: Any = None, *, sample_weight: Any = N
     if not total:
         return float("nan")
     waves = _waves(rows) / total
-    low, high = _NARROWEST, 1.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        if _error(waves, middle) > middle:
-            low = middle
-        else:
-            high = middle
     # The error at the width and not the width, which the grid ends below.
-    return _error(waves, high)
+    return _error(waves, _width(waves))
+
+
+def _width(waves: Float64) -> float:
+    """Where the error falls to the width itself, by secants within a bracket (Illinois)."""
+    low, high = _NARROWEST, 1.0
+    above, below = _error(waves, low) - low, _error(waves, high) - high
+    last, margin = 0.0, _CLOSE / 2
+    while above > 0 > below and high - low > _CLOSE:
+        step = (high - low) * above / (above - below)
+        middle = low + min(max(step, margin), high - low - margin)
+        gap = _error(waves, middle) - middle
+        # An end that has stayed twice counts half, or the other would creep towards it.
+        stays = gap * last > 0
+        if gap > 0:
+            low, above, below = middle, gap, below / 2 if stays else below
+        else:
+            high, below, above = middle, gap, above / 2 if stays else above
+        last = gap
+    return high if above > 0 else low
 
 
 def _waves(rows: Rows) -> Float64:
