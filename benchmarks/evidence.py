@@ -26,7 +26,7 @@ from cases import FULL, PARTS, QUICK, Case, cases
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 # Another number makes a state file's lines void: raise it when what is drawn or scored changes.
-PROTOCOL = 2
+PROTOCOL = 3
 ROOT = Path(__file__).parents[1]
 MEASURES = {
     "alone": rungs.alone,

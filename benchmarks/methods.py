@@ -116,7 +116,7 @@ def main() -> None:
     packages = ("tepid", "numpy", "numba", "scipy", "scikit-learn")
     command = "OMP_NUM_THREADS=1 python benchmarks/methods.py FOLDER"
     about = record.circumstances(command, SEED, 2, packages)
-    stamp = {"versions": about["versions"], "data": sets.digest(args.folder), "protocol": 2}
+    stamp = {"versions": about["versions"], "data": sets.digest(args.folder), "protocol": 3}
     done = journal.finished(args.state, stamp)
     with journal.writing(args.state, stamp) as write:
         for name in track(sets.names(args.folder), "comparing"):

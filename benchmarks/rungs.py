@@ -12,13 +12,12 @@ from sets import LogitSet, load
 import tepid
 
 UNLABELLED = 3000
-FITTED = 0.2
 
 
 def halves(rows: LogitSet, split: int) -> tuple[Any, Any]:
     """A random fifth of the rows to fit, and the others to judge by."""
-    order = np.random.default_rng([0, split]).permutation(len(rows.labels))
-    inside, outside = np.split(order, [round(FITTED * len(order))])
+    order = np.random.default_rng(split).permutation(len(rows.labels))
+    inside, outside = np.split(order, [len(order) // 5])
     return inside, outside
 
 

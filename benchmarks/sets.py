@@ -1,7 +1,7 @@
 """The folder of logit sets: what is in it, and which sets share their rows.
 
-A set is an `.npz` of `logits` and `labels`. Sets of a hundred classes or more are cut to 5000 rows,
-others to 10,000. Sets with the very same labels are networks on the same rows.
+A set is an `.npz` of `logits` and `labels`. Sets of a hundred classes or more are cut to 5000 rows
+drawn at random, others to 10,000. Sets with the very same labels are networks on the same rows.
 """
 
 import hashlib
@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 MANY_CLASSES, FEW_ROWS, ROWS = 100, 5000, 10_000
+# Which rows a set is cut to: those for which the design targets were measured.
+SEED = 7
 # Two sets with the same labels may be two by chance of what is in the folder; three are a family.
 LEAST_FAMILY = 3
 
@@ -38,7 +40,9 @@ def load(folder: Path, name: str, part: str = "") -> LogitSet:
     with np.load(folder / f"{name}.npz") as data:
         z, y = data[f"logits{part}"], data[f"labels{part}"]
     n = FEW_ROWS if z.shape[1] >= MANY_CLASSES else ROWS
-    return LogitSet(z, y) if part else LogitSet(z[:n], y[:n])
+    if part or len(y) <= n:
+        return LogitSet(z, y)
+    return LogitSet(z, y).of(np.sort(np.random.default_rng(SEED).permutation(len(y))[:n]))
 
 
 def names(folder: Path) -> list[str]:

@@ -188,7 +188,8 @@ def test_what_the_page_says_of_intervals_is_what_was_measured():
     groups = real["groups of labels"]["covered"], simulated["groups that differ"]["covered"]
     assert [round(g, 2) for g in groups] == [0.92, 0.92]
     (wide,) = _rows(part="coverage", set="cnn_svhn", rung="few labels, n = 25")
-    assert float(wide["covered"]) == pytest.approx(1 / 3, abs=0.05)  # "a third of the draws"
+    assert "it covers less than half of the draws at 25 labels" in _plain(TRUST)
+    assert 0.3 < float(wide["covered"]) < 0.5
     uts = float(_rows(part="alone", set="cnn_svhn", rung="UTS")[0]["temperature"])
     assert 2.5 < float(wide["target"]) / uts < 3.5  # "three times that of UTS"
 

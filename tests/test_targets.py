@@ -1,8 +1,10 @@
 """What each rung must reach on real sets: the whole benchmark again, against targets set before.
 
-The targets were measured by another implementation on the same sets, with other random splits and
-draws. Each holds within .1 points of ECE and a tenth of the excess NLL unless a comment says why
-not. Where the folder of real sets is absent, tests/test_arena.py asks the same of made ones.
+The targets were measured by another implementation on the same sets. The splits and the groups of
+models are the same as theirs, so that each figure is theirs to the digits that they print, except
+where a comment says what was drawn otherwise. The stated tolerance is .1 points of ECE and a tenth
+of the excess NLL. Where the folder of real sets is absent, tests/test_arena.py asks the same of
+made ones.
 """
 
 import csv
@@ -53,20 +55,23 @@ def test_the_committed_figures_are_what_the_code_measures(parts):
 
 
 @pytest.mark.parametrize(
-    ("rung", "ece", "excess", "points", "share"),
+    ("rung", "ece", "excess"),
     [
-        ("UTS", 5.80, 0.0625, 0.1, 0.1),
-        # These splits leave .05 points less to mend at T = 1, and ours mends .13 more.
-        ("guarded, no budget", 5.01, 0.0424, 0.15, 0.1),
-        ("accuracy", 1.72, 0.0031, 0.1, 0.1),
-        # .0002 more in the mean: the set of 1000 classes has 200 rows to fit and hangs on which.
-        ("labels", 2.21, 0.0005, 0.1, 0.4),
+        ("T = 1", 6.46, 0.1314),
+        ("UTS", 5.80, 0.0625),
+        ("guarded, no budget", 5.01, 0.0424),
+        ("accuracy", 1.72, 0.0031),
+        ("labels", 2.21, 0.0005),
     ],
 )
-def test_what_a_set_itself_gives(parts, rung, ece, excess, points, share):
-    found = parts["alone"]["all sets"][rung]
-    assert 100 * found["ece"] == pytest.approx(ece, abs=points)
-    assert found["excess_nll"] == pytest.approx(excess, rel=share, abs=5e-5)
+def test_what_a_set_itself_gives(parts, rung, ece, excess):
+    _reached(parts["alone"]["all sets"][rung], ece, excess)
+
+
+def _reached(found, ece, excess):
+    """The printed digits, which is far within the stated tolerance."""
+    assert 100 * found["ece"] == pytest.approx(ece, abs=0.01)
+    assert found["excess_nll"] == pytest.approx(excess, rel=0.02, abs=6e-5)
 
 
 def test_the_guard_harms_at_most_two_sets_and_its_budget_none_more(parts):
@@ -79,8 +84,9 @@ def test_the_guard_harms_at_most_two_sets_and_its_budget_none_more(parts):
 
 @pytest.mark.parametrize(
     ("n", "ece", "excess"),
-    # At 25 labels the mean of these draws is .0171 and the target .017.
-    [(10, 4.54, 0.031), (25, 3.7, 0.0175), (100, 2.9, 0.006), (200, 2.67, 0.0027)],
+    # Which labels were drawn for the targets is not known. At 25 labels the mean of 30 draws is
+    # spread by .0012 (200 draws of each set: .0169), so that another 30 may well exceed the target.
+    [(10, 4.54, 0.031), (25, 3.7, 0.017), (100, 2.9, 0.006), (200, 2.67, 0.0027)],
 )
 def test_few_labels(parts, n, ece, excess):
     found = parts["few"][f"{n} labels"]
@@ -90,21 +96,19 @@ def test_few_labels(parts, n, ece, excess):
 
 
 @pytest.mark.parametrize(
-    ("group", "rung", "ece", "excess", "points", "share"),
+    ("group", "rung", "ece", "excess"),
     [
-        ("pool pairs", "votes, no gate", 2.10, 0.0044, 0.1, 0.1),
-        ("pool triples", "majority, no gate", 1.84, 0.0023, 0.1, 0.1),
-        ("cifar10 pairs", "votes, no gate", 4.54, 0.039, 0.1, 0.1),
-        # Of 1092 triples and 10,010 fives others were drawn than for the targets.
-        ("cifar10 triples", "majority, no gate", 1.61, 0.0023, 0.1, 0.15),
-        ("cifar10 fives", "majority, no gate", 1.61, 0.0015, 0.15, 0.15),
-        ("cifar100 pairs", "votes, no gate", 3.20, 0.0072, 0.1, 0.1),
+        ("pool pairs", "votes, no gate", 2.10, 0.0044),
+        ("pool triples", "majority, no gate", 1.84, 0.0023),
+        ("pool fives", "majority, no gate", 1.91, 0.0011),
+        ("cifar10 pairs", "votes, no gate", 4.54, 0.039),
+        ("cifar10 triples", "majority, no gate", 1.61, 0.0023),
+        ("cifar10 fives", "majority, no gate", 1.61, 0.0015),
+        ("cifar100 pairs", "votes, no gate", 3.20, 0.0072),
     ],
 )
-def test_other_models(parts, group, rung, ece, excess, points, share):
-    found = parts["peers"][group][rung]
-    assert 100 * found["ece"] == pytest.approx(ece, abs=points)
-    assert found["excess_nll"] == pytest.approx(excess, rel=share)
+def test_other_models(parts, group, rung, ece, excess):
+    _reached(parts["peers"][group][rung], ece, excess)
 
 
 def test_the_gate_is_the_votes_where_it_lets_pass(parts):
