@@ -67,6 +67,7 @@ def _table(place):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_every_rung_of_every_part_is_measured(first):
     place, parts = first
     assert list(parts) == PARTS
@@ -88,6 +89,7 @@ def test_every_rung_of_every_part_is_measured(first):
     assert (place / "rungs.svg").exists() == (place / "labels.svg").exists() == there
 
 
+@pytest.mark.slow
 def test_the_table_has_the_figures_of_the_summary(first):
     place, parts = first
     rows = [r for r in _table(place) if r["part"] == "alone" and r["rung"] == "UTS"]
@@ -99,6 +101,7 @@ def test_the_table_has_the_figures_of_the_summary(first):
     assert gap.max() == pytest.approx(uts["worst"], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_more_evidence_is_worth_more_where_temperature_scaling_is_right(first):
     place, parts = first
     rows = {(r["set"], r["group"], r["rung"]): r for r in _table(place)}
@@ -123,6 +126,7 @@ def test_more_evidence_is_worth_more_where_temperature_scaling_is_right(first):
     assert pairs["models"]["ece"] < pairs["T = 1"]["ece"]
 
 
+@pytest.mark.slow
 def test_a_run_is_taken_up_after_a_torn_line_with_two_workers(folder, first, tmp_path):
     place, parts = first
     lines = (place / "state.jsonl").read_bytes().splitlines(keepends=True)
@@ -137,6 +141,7 @@ def test_a_run_is_taken_up_after_a_torn_line_with_two_workers(folder, first, tmp
     assert sorted(whole) == sorted(lines)  # nothing is measured twice, and all of it alike
 
 
+@pytest.mark.slow
 def test_a_finished_run_measures_nothing_again(folder, first, tmp_path):
     place, parts = first
     state = (place / "state.jsonl").read_bytes()
@@ -161,6 +166,7 @@ def test_lines_of_another_version_protocol_or_folder_count_for_nothing(tmp_path)
     assert journal.finished(path, stamp) == {"one": [{"ece": 0.1 + 0.2}], "three": []}
 
 
+@pytest.mark.slow
 def test_what_cannot_be_measured_is_refused(folder, tmp_path):
     for options, said in (
         ([folder, "--only", "alone,magic"], "--only must be of alone, few"),

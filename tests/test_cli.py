@@ -1,4 +1,4 @@
-"""The command line: every verb in a process of its own, and every refusal in one sentence."""
+"""The command line: every verb, a few in a process of their own, and refusals in one sentence."""
 
 import csv
 import importlib.metadata
@@ -100,8 +100,8 @@ def _assert_refused(result, said, folder, before):
 # --- fit
 
 
-def test_fit_tells_a_person_of_the_temperature_and_its_doubts(made):
-    spoken = _spawn("fit", "z.npy")
+def test_fit_tells_a_person_of_the_temperature_and_its_doubts(made, tepid_here):
+    spoken = tepid_here("fit", "z.npy")
     out = _human(spoken)
     t = tepid.from_logits(made[0])
     for words in (f"{t.value:.4f}", "uts", "ok", f"{100 * t.implied_accuracy:.2f} %", "360 × 4"):
@@ -118,16 +118,16 @@ def test_fit_prints_what_it_saves(folder, made):
     assert tepid.load("out.json") == tepid.from_logits(made[0])
 
 
-def test_fit_takes_labels(made):
-    printed = _json(_spawn("fit", "z.npy", "--labels", "y.npy", "--json"))
+def test_fit_takes_labels(made, tepid_here):
+    printed = _json(tepid_here("fit", "z.npy", "--labels", "y.npy", "--json"))
     t = tepid.from_labels(*made)
     assert printed["temperature"] == pytest.approx(t.value, rel=1e-9)
     assert printed["interval"] == pytest.approx(t.interval, rel=1e-6)
     assert printed["method"] == "temperature"
 
 
-def test_fit_takes_an_accuracy_and_a_range(made):
-    out = _human(_spawn("fit", "z.npy", "--accuracy", "0.7..0.8", "-o", "out.json"))
+def test_fit_takes_an_accuracy_and_a_range(made, tepid_here):
+    out = _human(tepid_here("fit", "z.npy", "--accuracy", "0.7..0.8", "-o", "out.json"))
     t = tepid.load("out.json")
     assert "wrote out.json" in out
     assert f"{t.interval[0]:.4f} to {t.interval[1]:.4f}" in out
@@ -181,9 +181,9 @@ def test_every_option_of_fit_does_what_the_library_does(made, tepid_here, option
     assert printed["implied_accuracy"] == pytest.approx(t.implied_accuracy, rel=1e-6)
 
 
-def test_several_options_work_together(made):
+def test_several_options_work_together(made, tepid_here):
     printed = _json(
-        _spawn("fit", "z.npy", "--debias", "--deviations", "0.5", "--sample-weight", "u.npy",
+        tepid_here("fit", "z.npy", "--debias", "--deviations", "0.5", "--sample-weight", "u.npy",
                "--threads", "2", "--json")
     )  # fmt: skip
     t = tepid.from_logits(made[0], debias=True, deviations=0.5, sample_weight=1 + made[1])
@@ -211,8 +211,8 @@ def test_fit_replaces_an_older_calibration(folder, tepid_here):
 # --- apply
 
 
-def test_apply_writes_the_probabilities_of_the_library(made):
-    out = _human(_spawn("apply", "cal.json", "z.npy", "-o", "out.npy"))
+def test_apply_writes_the_probabilities_of_the_library(made, tepid_here):
+    out = _human(tepid_here("apply", "cal.json", "z.npy", "-o", "out.npy"))
     assert out == "wrote 360 rows of probabilities to out.npy\n"
     written = np.load("out.npy")
     np.testing.assert_array_equal(written, tepid.load("cal.json")(made[0]))
@@ -242,8 +242,8 @@ def test_apply_keeps_the_shape_of_the_logits(tepid_here):
 # --- score
 
 
-def test_score_measures_before_and_after(made):
-    printed = _json(_spawn("score", "z.npy", "y.npy", "-c", "cal.json", "--json"))
+def test_score_measures_before_and_after(made, tepid_here):
+    printed = _json(tepid_here("score", "z.npy", "y.npy", "-c", "cal.json", "--json"))
     assert set(printed) == {"samples", "before", "after", "draws", "intervals", "change"}
     assert (printed["samples"], printed["draws"]) == (360, 200)
     t = tepid.load("cal.json")
@@ -288,7 +288,7 @@ def test_score_finds_the_labels_wherever_they_are(made, tepid_here, options):
 
 
 def test_score_draws_a_table_and_a_diagram(tepid_here):
-    out = _human(tepid_here("score", "both.npz", "-c", "cal.json"))
+    out = _human(tepid_here("score", "both.npz", "-c", "cal.json", "--draws", "20"))
     for words in (
         "accuracy",
         "mean confidence",
@@ -384,8 +384,10 @@ def test_compare_says_what_it_left_out(tepid_here):
         assert name in out
 
 
-def test_compare_reports_mean_and_sd_of_every_method(made):
-    printed = _json(_spawn("compare", "both.npz", "--splits", "3", "--fraction", "0.4", "--json"))
+def test_compare_reports_mean_and_sd_of_every_method(made, tepid_here):
+    printed = _json(
+        tepid_here("compare", "both.npz", "--splits", "3", "--fraction", "0.4", "--json")
+    )
     assert set(printed["methods"]) == {"uncalibrated", "uts", "temperature", "accuracy"}
     for measured in printed["methods"].values():
         assert {"temperature", "nll", "ece", "accuracy"} <= set(measured)
@@ -423,8 +425,8 @@ def test_compare_is_an_answer_for_a_network_that_is_always_wrong(tepid_here):
 # --- demo, version, help
 
 
-def test_the_demo_shows_what_the_calibration_did():
-    out = _human(_spawn("demo"))
+def test_the_demo_shows_what_the_calibration_did(tepid_here):
+    out = _human(tepid_here("demo"))
     for words in ("Fashion-MNIST", "temperature", "before", "after", "ECE", "█", "◆"):
         assert words in out
 
@@ -465,6 +467,7 @@ def test_help_names_every_verb_and_imports_nothing_heavy():
     assert all(f" {verb} " in done.stdout for verb in VERBS)
 
 
+@pytest.mark.slow
 def test_help_takes_less_than_half_a_second_of_processor():
     resource = pytest.importorskip("resource")
 
@@ -480,7 +483,7 @@ def test_help_takes_less_than_half_a_second_of_processor():
 # --- refusals
 
 
-def test_refusals_reach_a_shell(folder):
+def test_refusals_reach_a_shell(folder, tepid_here):
     before = _contents(folder)
     refused = {
         ("fit", "no.npy"): "logits file must exist, got no.npy",
@@ -494,7 +497,7 @@ def test_refusals_reach_a_shell(folder):
         ): "the 3 classes of the calibration, got 4",
     }
     for args, said in refused.items():
-        _assert_refused(_spawn(*args), said, folder, before)
+        _assert_refused(tepid_here(*args), said, folder, before)
     result = _spawn("fit", "z.npy", "-o", "out.json", TEPID_THREADS="abc")
     said = "TEPID_THREADS must be a whole number in 1 to 256, got 'abc'"
     _assert_refused(result, said, folder, before)
@@ -695,6 +698,7 @@ def test_a_damaged_file_is_one_sentence_too(folder, tepid_here):
         _assert_refused(result, f"{name} must ", folder, before)
 
 
+@pytest.mark.slow
 def test_streams_that_are_closed_or_plain_do_no_harm(folder):
     ascii_only = os.environ | {"PYTHONIOENCODING": "ascii"}
     command = [sys.executable, "-m", "tepid", "fit", "z.npy"]

@@ -591,6 +591,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_loses_at_most_the_batch_that_was_not_saved(tmp_path):
     state, log = tmp_path / "monitor.npz", tmp_path / "log.jsonl"
     watching(chunk=10).save(state)

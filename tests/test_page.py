@@ -147,6 +147,7 @@ def test_the_slider_moves_by_keyboard_and_the_numbers_follow(opened, data):
     )
 
 
+@pytest.mark.slow
 def test_every_button_goes_to_its_temperature(opened, data):
     page = opened()
     buttons = page.locator("#jumps button")
@@ -158,6 +159,7 @@ def test_every_button_goes_to_its_temperature(opened, data):
         assert _agrees(page, *data) == pytest.approx(float(value), rel=1e-3), name
 
 
+@pytest.mark.slow
 def test_the_charts_follow_the_slider(opened):
     page = opened()
     page.locator("#slider").focus()
@@ -173,6 +175,7 @@ def test_the_charts_follow_the_slider(opened):
     assert all(a != b for a, b in zip(before, drawn(), strict=True))
 
 
+@pytest.mark.slow
 def test_empty_bins_are_blank_and_others_have_a_whisker(opened):
     page = opened()
     page.locator("#slider").focus()
@@ -183,6 +186,7 @@ def test_empty_bins_are_blank_and_others_have_a_whisker(opened):
     assert page.locator("#chart-reliability .whisker").count() == bars
 
 
+@pytest.mark.slow
 def test_the_page_can_be_used_from_the_keyboard_alone(opened):
     page = opened("many")
     reached = set()
@@ -199,6 +203,7 @@ def test_the_page_can_be_used_from_the_keyboard_alone(opened):
     assert "kind 250" in page.locator("#chart-division > svg").get_attribute("aria-label")
 
 
+@pytest.mark.slow
 def test_a_table_of_many_classes_is_no_wall(opened):
     page = opened("many")
     rows = page.locator("#classes tbody tr")
@@ -220,6 +225,7 @@ def test_a_table_of_many_classes_is_no_wall(opened):
     assert float(rows.nth(0).locator("td:nth-child(5)").inner_text()) <= min(theta)
 
 
+@pytest.mark.slow
 def test_a_hostile_name_is_shown_as_it_is(opened):
     page = opened("many")
     page.locator("#find").fill("script")
@@ -230,6 +236,7 @@ def test_a_hostile_name_is_shown_as_it_is(opened):
     assert page.locator("img").count() == 0
 
 
+@pytest.mark.slow
 def test_the_division_shows_every_row_once(opened, data):
     page = opened()
     page.locator("#class").select_option("6")
@@ -241,6 +248,7 @@ def test_the_division_shows_every_row_once(opened, data):
     assert page.locator("#chart-division .drawn").count() > 2
 
 
+@pytest.mark.slow
 def test_pictures_are_decoded(opened):
     page = opened()
     sizes = page.locator("img").evaluate_all("all => all.map(i => [i.naturalWidth, i.alt !== ''])")
@@ -307,6 +315,7 @@ OVERLAPS = """() => [...document.querySelectorAll("svg[role=img]")].flatMap((svg
 })"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["labels", "alone", "many"])
 def test_the_labels_of_a_chart_do_not_overlap(opened, name):
     for size in SIZES:

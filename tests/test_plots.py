@@ -302,6 +302,7 @@ def test_a_picture_is_drawn_on_the_axes_that_are_given_or_on_new_ones(
     assert (tmp_path / "drawn.png").read_bytes()[1:4] == b"PNG"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("figures")
 def test_drawing_changes_no_setting_and_leaves_pyplot_alone():
     code = (

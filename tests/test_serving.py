@@ -17,6 +17,8 @@ import pytest
 import tepid
 from tepid.online import Monitor, read_log
 
+# A service is started, and a browser: seconds before the first test.
+pytestmark = pytest.mark.slow
 EXAMPLE = Path(__file__).parents[1] / "examples" / "serving.py"
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = (
@@ -115,7 +117,6 @@ def test_drift_shows_in_every_output(service):
     assert saved["rows_total"] == reading["rows_total"]
 
 
-@pytest.mark.slow
 def test_a_restarted_service_remembers(tmp_path):
     for name in ("fastapi", "uvicorn", "prometheus_client"):
         needed(name)

@@ -549,6 +549,7 @@ def _python(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_tepid_reaches_it_by_name_and_only_then_imports_scikit_learn():
     done = _python(
         "import sys, tepid\n"

@@ -184,6 +184,7 @@ def test_the_doctor_looks_at_the_threads_that_were_asked_for(tepid_here, monkeyp
     assert "TEPID_THREADS must be a whole number in 1 to 256, got 'many'" in out
 
 
+@pytest.mark.slow
 def test_the_doctor_finds_kernels_where_numba_was_told_to_keep_them(tmp_path):
     done = _spawn("doctor", "--json", NUMBA_CACHE_DIR=str(tmp_path))
     kernels = json.loads(done.stdout)["kernels"]
@@ -323,6 +324,7 @@ def test_ctrl_c_stops_a_fit_with_a_sentence_and_keeps_the_old_file(vast, termina
     assert sorted(p.name for p in vast.parent.iterdir()) == ["cal.json", "vast.npy"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_no_temporary_file(vast):
     calibration = vast.with_name("cal.json")
     tepid.Temperature(2.0, "made", samples=3, classes=1000, implied_accuracy=0.5).save(calibration)
@@ -384,6 +386,7 @@ def test_bash_completes_verbs_and_options():
     assert _completed("tepid", "fit", "--acc") == ["--accuracy"]
 
 
+@pytest.mark.slow
 def test_files_are_left_to_the_shell_to_complete():
     script = _spawn(_TEPID_COMPLETE="source_bash").stdout
     assert "complete -o default -F _tepid_completion tepid" in script
