@@ -101,8 +101,15 @@ def challenge(tmp_path_factory):
     return laboratory.write_lesions(tmp_path_factory.mktemp("isic"))
 
 
+def _lesions(path, size, seed, *, keep_lesions):
+    changed = {"size": size, "keep_lesions": keep_lesions}
+    return lesions.read(
+        path, dataclasses.replace(tepid.lab.named("resnet152-isic"), **changed), seed
+    )
+
+
 def test_lesions_are_read_from_the_challenge_s_folder(challenge):
-    found = lesions.read(challenge, 48, 0, keep_lesions=False)
+    found = _lesions(challenge, 48, 0, keep_lesions=False)
     assert (len(found.train), len(found.test)) == (36, 24)
     assert found.train.pixels.shape[1:] == (3, 48, 48)
     assert found.names == laboratory.LESIONS
@@ -112,19 +119,17 @@ def test_lesions_are_read_from_the_challenge_s_folder(challenge):
 
 
 def test_lesions_are_kept_together_when_asked(challenge):
-    found = lesions.read(challenge, 8, 0, keep_lesions=True)
+    found = _lesions(challenge, 8, 0, keep_lesions=True)
     assert {row // 2 for row in found.rows} & {r // 2 for r in range(60)} - set(
         found.rows // 2
     ) == set()
     assert all(row ^ 1 in found.rows for row in found.rows)  # two photographs of each
-    apart = lesions.read(challenge, 8, 0, keep_lesions=False)
+    apart = _lesions(challenge, 8, 0, keep_lesions=False)
     assert not all(row ^ 1 in apart.rows for row in apart.rows)
 
 
 def test_another_seed_splits_the_lesions_otherwise(challenge):
-    rows = [
-        lesions.read(challenge, 8, seed, keep_lesions=False).rows.tolist() for seed in (0, 0, 1)
-    ]
+    rows = [_lesions(challenge, 8, seed, keep_lesions=False).rows.tolist() for seed in (0, 0, 1)]
     assert rows[0] == rows[1] != rows[2]
 
 
@@ -133,31 +138,31 @@ def test_lesions_are_read_from_an_archive_of_small_photographs(tmp_path):
     x = laboratory.pixels(RNG, labels, 16, 3).transpose(0, 2, 3, 1)
     kinds = np.array([name.lower() for name in laboratory.LESIONS])
     np.savez(tmp_path / "small.npz", x=x, y=labels, lesion=np.arange(50) // 2, classes=kinds)
-    found = lesions.read(tmp_path / "small.npz", 16, 0, keep_lesions=False)
+    found = _lesions(tmp_path / "small.npz", 16, 0, keep_lesions=False)
     assert len(found.train) == 30
     assert _is_learnable(found.train)
     assert found.names == tuple(kinds)
     with pytest.raises(tepid.InputError, match="size must be that of the photographs, 16, got 224"):
-        lesions.read(tmp_path / "small.npz", 224, 0, keep_lesions=False)
+        _lesions(tmp_path / "small.npz", 224, 0, keep_lesions=False)
     np.savez(tmp_path / "less.npz", x=x, classes=kinds)
     with pytest.raises(tepid.InputError, match="must have the arrays x, y and classes, got no y"):
-        lesions.read(tmp_path / "less.npz", 16, 0, keep_lesions=False)
+        _lesions(tmp_path / "less.npz", 16, 0, keep_lesions=False)
     np.savez(tmp_path / "bare.npz", x=x, y=labels, classes=kinds)
     with pytest.raises(tepid.InputError, match=r"must have a file .*Groupings.* for keep_lesions"):
-        lesions.read(tmp_path / "bare.npz", 16, 0, keep_lesions=True)
+        _lesions(tmp_path / "bare.npz", 16, 0, keep_lesions=True)
 
 
 def test_a_challenge_that_is_not_whole_is_refused(tmp_path):
     folder = laboratory.write_lesions(tmp_path, rows=14)
     next(folder.rglob("ISIC_0024003.jpg")).unlink()
     with pytest.raises(tepid.InputError, match=r"a photograph ISIC_0024003.jpg .* for 1 of 14"):
-        lesions.read(folder, 8, 0, keep_lesions=False)
+        _lesions(folder, 8, 0, keep_lesions=False)
     truth = next(folder.rglob("*GroundTruth.csv"))
     truth.write_text(truth.read_text().replace("1.0,0.0", "1.0,1.0", 1))
     with pytest.raises(tepid.InputError, match=r"must have one 1 per row, got .* at row 0"):
-        lesions.read(folder, 8, 0, keep_lesions=False)
+        _lesions(folder, 8, 0, keep_lesions=False)
     with pytest.raises(tepid.InputError, match=r"must have one file \*GroundTruth.csv, got 0"):
-        lesions.read(folder / "ISIC2018_Task3_Training_Input", 8, 0, keep_lesions=False)
+        _lesions(folder / "ISIC2018_Task3_Training_Input", 8, 0, keep_lesions=False)
 
 
 def test_the_split_has_the_sizes_of_the_paper():
@@ -263,12 +268,16 @@ def test_steps_follow_the_generator_alone_and_unknown_ones_are_refused(batch):
         augmenting.augmented(batch, ("mixup",))
 
 
-def test_a_recipe_cuts_its_data_to_so_many_rows(challenge):
+def test_a_recipe_cuts_its_data_to_so_many_rows(challenge, monkeypatch):
+    decoded = []
+    whole = lesions.photograph
+    monkeypatch.setattr(lesions, "photograph", lambda *a: decoded.append(a) or whole(*a))
     recipe = dataclasses.replace(
         tepid.lab.named("resnet152-isic"), size=8, train_rows=5, test_rows=3
     )
     found = data.read(recipe, challenge, 0, download=False, checked=True)
     assert (len(found.train), len(found.test), len(found.rows)) == (5, 3, 3)
+    assert len(decoded) == 8
     whole = data.read(
         dataclasses.replace(recipe, test_rows=0), challenge, 0, download=False, checked=True
     )

@@ -12,7 +12,6 @@ __all__ = ["Data", "Images", "read"]
 def read(recipe: Recipe, path: Path, seed: int, *, download: bool, checked: bool) -> Data:
     """The training and test set of a recipe, cut to its `train_rows` and `test_rows`."""
     if recipe.data == "isic":
-        found = lesions.read(path, recipe.size, seed, keep_lesions=recipe.keep_lesions)
-    else:
-        found = stored.read(recipe.data, path, download=download, checked=checked)
+        return lesions.read(path, recipe, seed)
+    found = stored.read(recipe.data, path, download=download, checked=checked)
     return found.first(recipe.train_rows, recipe.test_rows)

@@ -44,8 +44,7 @@ class Data:
 
     def first(self, train: int, test: int) -> "Data":
         """The same with so many images of each set, all of them by 0."""
-        rows = self.rows if self.rows is None or not test else self.rows[:test]
-        return replace(self, train=self.train.first(train), test=self.test.first(test), rows=rows)
+        return replace(self, train=self.train.first(train), test=self.test.first(test))
 
 
 def images(pixels: Any, labels: Any) -> Images:

@@ -1,7 +1,7 @@
 """ISIC 2018, task 3 (HAM10000): photographs of seven kinds of skin lesions."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from tepid.errors import InputError
-from tepid.lab.data.images import Data, images
+from tepid.lab.data.images import Data, Images, images
 from tepid.lab.data.splitting import stratified
+from tepid.lab.recipe import Recipe
 
 _TRUTH = "*GroundTruth.csv"
 _GROUPS = "*LesionGroupings.csv"
@@ -20,15 +21,19 @@ TEST = 0.4  # the paper trains on 60 % and calibrates and reports on the rest
 
 @dataclass(frozen=True)
 class Lesions:
-    """All photographs (n, size, size, 3), the class of each, and which lesion it shows."""
+    """The class of every photograph, which lesion it shows, and what reads the pixels of rows."""
 
-    pixels: Any
+    pixels: Callable[[Any], Any]
     labels: Any
     lesions: Any
     names: tuple[str, ...]
 
+    def images(self, rows: Any) -> Images:
+        """The photographs of these rows."""
+        return images(self.pixels(rows), self.labels[rows])
 
-def read(path: Path, size: int, seed: int, *, keep_lesions: bool) -> Data:
+
+def read(path: Path, recipe: Recipe, seed: int) -> Data:
     """The paper's split: a stratified 60 % to train on and 40 % to calibrate and report on.
 
     `path` is the challenge's folder, with its photographs and CSV files at any depth, or an .npz
@@ -36,13 +41,14 @@ def read(path: Path, size: int, seed: int, *, keep_lesions: bool) -> Data:
     photographs may show one lesion, and the paper's split puts some on both sides, which flatters
     the network; `keep_lesions` keeps those of one lesion on one side.
     """
-    found = _archive(path, size) if path.is_file() else _folder(path, size)
-    groups = found.lesions if keep_lesions else None
-    if keep_lesions and groups is None:
+    found = (_archive if path.is_file() else _folder)(path, recipe.size)
+    if recipe.keep_lesions and found.lesions is None:
         raise InputError(f"{path} must have a file {_GROUPS} for keep_lesions, got none")
+    groups = found.lesions if recipe.keep_lesions else None
     train, test = stratified(found.labels, TEST, seed, groups)
-    known, new = (images(found.pixels[rows], found.labels[rows]) for rows in (train, test))
-    return Data(known, new, found.names, rows=test)
+    train = train[: recipe.train_rows or None]  # no more of them are decoded than are wanted
+    test = test[: recipe.test_rows or None]
+    return Data(found.images(train), found.images(test), found.names, rows=test)
 
 
 def _archive(path: Path, size: int) -> Lesions:
@@ -54,22 +60,24 @@ def _archive(path: Path, size: int) -> Lesions:
         lesions = stored.get("lesion")
     if pixels.shape[1:] != (size, size, 3):
         raise InputError(f"size must be that of the photographs, {pixels.shape[1]}, got {size}")
-    return Lesions(pixels, labels, lesions, tuple(map(str, names)))
+    return Lesions(lambda rows: pixels[rows], labels, lesions, tuple(map(str, names)))
 
 
 def _folder(path: Path, size: int) -> Lesions:
     names, classes = _truth(_only(path, _TRUTH))
-    places = {file.stem: file for file in path.rglob("*.jpg")}
-    absent = [name for name in classes if name not in places]
+    known = {file.stem: file for file in path.rglob("*.jpg")}
+    absent = [name for name in classes if name not in known]
     if absent:
         raise InputError(
             f"{path} must have a photograph {absent[0]}.jpg for every row of the truth, "
             f"got none for {len(absent)} of {len(classes)}"
         )
-    with ThreadPoolExecutor() as pool:  # decoding leaves the interpreter's lock
-        pixels = np.stack(
-            list(pool.map(lambda name: photograph(places[name], size), classes)), axis=0
-        )
+    places = [known[name] for name in classes]
+
+    def pixels(rows: Any) -> Any:
+        with ThreadPoolExecutor() as pool:  # decoding leaves the interpreter's lock
+            return np.stack(list(pool.map(lambda row: photograph(places[row], size), rows)))
+
     return Lesions(pixels, np.array(list(classes.values())), _lesions(path, classes), names)
 
 
