@@ -9,6 +9,8 @@ import tepid
 from tests.scripts import BENCHMARKS, benchmark
 
 KEPT = BENCHMARKS / "results" / "lab"
+if not KEPT.is_dir():
+    pytest.skip("the results are not part of the source archive", allow_module_level=True)
 RUNS = sorted(path.parent.name for path in KEPT.glob("*/logits.npy"))
 MEASURED = json.loads((BENCHMARKS / "results" / "laboratory.json").read_text("utf-8"))
 FOUND = {run["run"]: run for run in MEASURED["runs"]}
