@@ -89,7 +89,11 @@ def test_galleries_show_rows_by_lot_with_both_confidences(network, images):
     )
     assert (figure.axes[3].images[0].get_array() == images[row]).all()
     assert f"wrong: mean confidence {wrong.before:.2f} before" in figure.get_suptitle()
-    assert len(galleries.draw(3, (right, wrong), images[..., 0], ["x"] * 12).axes) == 16
+    long = galleries.draw(3, (right, wrong), images[..., 0], ["a name of many words " * 2] * 12)
+    assert len(long.axes) == 16
+    lines = long.axes[0].get_title(loc="left").splitlines()
+    assert len(lines) == 6
+    assert max(map(len, lines)) <= 30
 
 
 def test_a_gallery_without_mistakes_has_no_row_for_them(images):

@@ -74,6 +74,8 @@ def test_the_page_says_what_was_found():
     assert {cell["agrees"] for cell in cells} == {True, None}  # "all its cells agree"
     smallest = min(worse, key=lambda row: row["above"])
     assert f"{smallest['above']:.3f} for {smallest['row']}" in " ".join(page.split())
-    for one in RESULT["confidences"]:
+    softened = [one for one in RESULT["confidences"] if one["temperature"] > 1]
+    assert softened
+    for one in softened:
         lost = {kind: one[kind]["before"] - one[kind]["after"] for kind in ("right", "wrong")}
         assert lost["wrong"] > lost["right"] > 0  # "wrong answers lose more than right ones"

@@ -1,6 +1,7 @@
 """Images with what calibration did to the confidence in them: the paper's Figures 2 and 3."""
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 # How many images of each kind there are in the paper's figures, and how many in a row.
 FIGURES = {2: (3, 3), 3: (8, 4)}
+_LETTERS = 30  # of a line above an image
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,10 @@ def draw(number: int, both: tuple[Chosen, Chosen], images: Any, names: Sequence[
 def _image(ax: Any, pick: Pick, images: Any, names: Sequence[str]) -> None:
     pixels = np.squeeze(np.asarray(images[pick.row]))
     ax.imshow(pixels, cmap="gray" if pixels.ndim == 2 else None)
+    lines = (f"label {names[pick.label]}", f"predicted {names[pick.prediction]}")
+    numbers = f"confidence {pick.before:.2f}\ncalibrated {pick.after:.2f}"
     ax.set_title(
-        f"label {names[pick.label]}\npredicted {names[pick.prediction]}\n"
-        f"confidence {pick.before:.2f}\ncalibrated {pick.after:.2f}",
+        "\n".join([*(textwrap.fill(line, _LETTERS) for line in lines), numbers]),
         fontsize=8,
         loc="left",
         color=canvas.BLACK if pick.label == pick.prediction else canvas.VERMILION,
