@@ -79,3 +79,13 @@ def test_the_page_says_what_was_found():
     for one in softened:
         lost = {kind: one[kind]["before"] - one[kind]["after"] for kind in ("right", "wrong")}
         assert lost["wrong"] > lost["right"] > 0  # "wrong answers lose more than right ones"
+
+
+def test_what_the_page_says_of_the_skin_lesions_is_what_was_measured():
+    row = next(r for r in RESULT["table"]["rows"] if r["set"] == "ham")["methods"]
+    run = next(r for r in RESULT["runs"] if r["set"] == "ham")
+    assert run["epochs"] == 10  # "for ten epochs"
+    assert sum(run["rows"].values()) == 7017
+    gain = row["uncalibrated"]["nll"]["mean"] - row["temperature"]["nll"]["mean"]
+    assert gain < 0.001  # "even with labels, TS gains nothing"
+    assert abs(row["uts"]["temperature"]["mean"] - 1) < 0.1  # "a T near 1"
