@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 import tepid
+from tests import written
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -188,6 +189,18 @@ def small_data(tmp_path, monkeypatch, fashion):
     np.savez("runs/lenet5_mnist.npz", logits=logits, labels=labels)
 
 
+def _write_shards():
+    pytest.importorskip("pyarrow", reason="the commands of this page need pyarrow")
+    Path("shards").mkdir()
+    with np.load("rows.npz") as rows:
+        logits, labels = rows["logits"], rows["labels"]
+    beside = {"split": np.where(np.arange(400) % 2, "test", "train"), "site": np.arange(400) % 3}
+    for i in (0, 1):
+        part = slice(200 * i, 200 * i + 200)
+        columns = {name: column[part] for name, column in beside.items()}
+        written.write(Path("shards", f"part-{i}.parquet"), logits[part], labels[part], **columns)
+
+
 def _write_model():
     onnx = pytest.importorskip("onnx", reason="the commands of this page need onnx")
     pytest.importorskip("onnxruntime", reason="the commands of this page need onnxruntime")
@@ -221,6 +234,8 @@ def test_the_commands_of_a_page_run(page, tepid_here):
     commands = [command for command in _commands(page) if command[:2] not in ELSEWHERE]
     if any(command[0] == "onnx" for command in commands):
         _write_model()
+    if any("shards" in word for command in commands for word in command):
+        _write_shards()
     for command in commands:
         code, out, err = tepid_here(*command, *QUICKLY.get(command[0], []))
         assert code == 0, (command, err)

@@ -20,6 +20,8 @@ from tepid.sources.columns import LABELS
 from tepid.sources.extras import needed
 from tepid.sources.shard import Look, Shard, apart, resolved
 
+# To decode a few rows of many columns is more beginning than work, so some blocks are done at once.
+_MANY, _AT_ONCE = 64, 8
 # A piece is the number of its first row and a function (columns, rows) that yields its batches.
 Batches = Callable[[list[str], int], Iterator[Any]]
 
@@ -168,7 +170,9 @@ def _parquet(file: Any, *, ahead: bool) -> _Opened:
 
 
 def _of_groups(parquet: Any, numbers: list[int], columns: list[str], rows: int) -> Iterator[Any]:
-    yield from parquet.iter_batches(rows, row_groups=numbers, columns=columns)
+    together = rows * (_AT_ONCE if len(columns) > _MANY else 1)
+    for batch in parquet.iter_batches(together, row_groups=numbers, columns=columns):
+        yield from _sliced(batch, columns, rows)
 
 
 def _ipc(file: Any) -> _Opened:

@@ -52,7 +52,7 @@ def kind(schema: Any, logits: tuple[str, ...]) -> str:
 
 def values(column: Any) -> Array:
     """A column as an array; what is missing is NaN among numbers and None among texts."""
-    if needed("pyarrow", "parquet").types.is_dictionary(column.type):
+    if hasattr(column, "dictionary_decode"):
         column = column.dictionary_decode()
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
