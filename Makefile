@@ -36,6 +36,7 @@ format: $(VENV)/.setup ## What ruff can mend by itself.
 bench: $(VENV)/.setup ## The figures in benchmarks/results that need no other data.
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/readme.py
 
 mutants: $(VENV)/.setup ## Break the summaries one operator at a time; a test must notice each.

@@ -162,6 +162,25 @@ def test_a_row_of_another_length_or_of_none_is_named(tmp_path):
         tepid.from_logits(tmp_path / "z.parquet")
 
 
+def test_a_column_of_text_is_no_logits(tmp_path):
+    pa = pytest.importorskip("pyarrow", reason="these files need pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    words = pa.table({"logits": [["a", "b"]], "score": [1.0], "name": ["x"]})
+    pq.write_table(words, tmp_path / "z.parquet")
+    np.testing.assert_array_equal(open_source(tmp_path / "z.parquet").whole(), [[0, 1]])
+    for name, form in (("name", "string"), ("logits", "list<element: string>")):
+        said = f"z.parquet must hold numbers in '{name}', got {form}"
+        assert _refusal(f"{tmp_path}/z.parquet#{name}") == said
+
+
+def test_many_columns_are_decoded_together_and_read_in_blocks(rng, tmp_path):
+    z = rng.normal(size=(100, 70)).astype(np.float32)
+    source = open_source(written.write(tmp_path / "z.columns.parquet", z))
+    blocks = [block.logits for block in source.blocks(3)]
+    assert max(map(len, blocks)) == 3
+    np.testing.assert_array_equal(np.concatenate(blocks), z)
+
+
 @pytest.mark.parametrize("kind", written.ARRAYS)
 def test_a_class_axis_counts_for_arrays_of_every_format(kind, made, tmp_path):
     grid = np.ascontiguousarray(np.moveaxis(made[0].reshape(7, 43, 4), -1, 1))
@@ -449,7 +468,7 @@ def served(tmp_path):
     folder.mkdir()
     handler = functools.partial(Quiet, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield folder, f"http://127.0.0.1:{server.server_port}"
         server.shutdown()

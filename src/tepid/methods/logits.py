@@ -46,8 +46,9 @@ def from_logits(
     half and twice the deviations; `warnings` say where it was measured to fail.
 
     Args:
-        logits: An array (n, k), (n,) for binary logits, a path to `.npy`, `.npz` or `.csv`, a
-            function without arguments that yields blocks afresh, or a list of blocks.
+        logits: An array (n, k), (n,) for binary logits, a path to `.npy`, `.csv`, `.parquet` and
+            others, a folder or a pattern of them, a URL, a list of any, a function without
+            arguments that yields blocks afresh, or a list of blocks.
         deviations: The number of standard deviations in $\theta_k$.
         debias: Remove most of the bias of order 1/n in $\log T$ by a jackknife of two halves, the
             even and the odd rows. It brings T nearer to that of UTS on many rows, at the price of

@@ -22,6 +22,7 @@ from tepid.sources.shard import Look, Shard, apart, resolved
 
 # To decode a few rows of many columns is more beginning than work, so some blocks are done at once.
 _MANY, _AT_ONCE = 64, 8
+_BUFFER = 1 << 16
 # A piece is the number of its first row and a function (columns, rows) that yields its batches.
 Batches = Callable[[list[str], int], Iterator[Any]]
 
@@ -157,7 +158,10 @@ def _opened(shard: Shard) -> Iterator[_Opened]:
 
 
 def _parquet(file: Any, *, ahead: bool) -> _Opened:
-    parquet = needed("pyarrow.parquet", "parquet").ParquetFile(file, pre_buffer=ahead)
+    # Through a small buffer a row group is not held as a whole; far away, fewer requests count.
+    parquet = needed("pyarrow.parquet", "parquet").ParquetFile(
+        file, pre_buffer=ahead, buffer_size=0 if ahead else _BUFFER
+    )
     count = parquet.num_row_groups
 
     def pieces(*, alone: bool) -> Iterator[tuple[int, Batches]]:

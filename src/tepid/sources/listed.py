@@ -16,9 +16,13 @@ def logit_columns(shard: Shard, schema: Any, aside: set[str]) -> tuple[str, ...]
     What is called label, weight or group is no logit, nor is a column that a filter looks at.
     """
     if shard.fragment:
-        return (resolved(shard.fragment, schema.names, shard.name),)
+        name = resolved(shard.fragment, schema.names, shard.name)
+        if not _is_number(_inner(schema.field(name).type)):
+            got = schema.field(name).type
+            raise InputError(f"{shard.name} must hold numbers in {name!r}, got {got}")
+        return (name,)
     free = [f for f in schema if f.name not in aside and f.name.lower() not in ASIDE]
-    lists = [field.name for field in free if _is_list(field.type)]
+    lists = [f.name for f in free if _is_list(f.type) and _is_number(_inner(f.type))]
     if "logits" in lists:
         return ("logits",)
     types = needed("pyarrow", "parquet").types
@@ -44,8 +48,7 @@ def class_count(schema: Any, logits: tuple[str, ...]) -> int | None:
 
 def kind(schema: Any, logits: tuple[str, ...]) -> str:
     """What kind of numbers they are."""
-    form = schema.field(logits[0]).type
-    inner = form.value_type if _is_list(form) else form
+    inner = _inner(schema.field(logits[0]).type)
     types = needed("pyarrow", "parquet").types
     return "floating-point numbers" if types.is_floating(inner) else str(inner)
 
@@ -98,3 +101,12 @@ def _is_list(form: Any) -> bool:
 
 def _is_fixed(form: Any) -> bool:
     return bool(needed("pyarrow", "parquet").types.is_fixed_size_list(form))
+
+
+def _inner(form: Any) -> Any:
+    return form.value_type if _is_list(form) else form
+
+
+def _is_number(form: Any) -> bool:
+    types = needed("pyarrow", "parquet").types
+    return bool(types.is_floating(form) or types.is_integer(form) or types.is_boolean(form))
