@@ -131,7 +131,12 @@ def _alarms(confident, chunks, rules, served, trials, size=60):
 
 @pytest.mark.parametrize(
     ("chunks", "rate", "half_life"),
-    [(3, 0.05, None), (12, 0.05, None), (12, 0.01, None), (8, 0.05, 2.0)],
+    [
+        (3, 0.05, None),
+        pytest.param(12, 0.05, None, marks=pytest.mark.slow),
+        pytest.param(12, 0.01, None, marks=pytest.mark.slow),
+        (8, 0.05, 2.0),
+    ],
 )
 def test_false_alarms_come_as_often_as_stated(fashion, chunks, rate, half_life):
     """Over references: a normal quantile in place of Student's would give .19 with three chunks."""

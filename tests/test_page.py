@@ -122,6 +122,7 @@ def test_the_page_loads_without_an_error_and_asks_nobody(opened, name):
     assert all(page.locator("svg[role=img]").evaluate_all("all => all.map(s => s.ariaLabel)"))
 
 
+@pytest.mark.slow
 def test_the_slider_moves_by_keyboard_and_the_numbers_follow(opened, data):
     z, y = data
     page = opened()

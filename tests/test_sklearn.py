@@ -69,6 +69,7 @@ class _WithoutNames:
 # --- scikit-learn's own checks, none of which is expected to fail
 
 
+@pytest.mark.slow
 @quietly
 @parametrize_with_checks(
     [
