@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo setup test check docs format bench mutants clean
+.PHONY: demo setup test check docs format bench chaos mutants clean
 
 demo: $(VENV)/.demo ## The main job on embedded data.
 	$(BIN)/tepid demo
@@ -38,6 +38,9 @@ bench: $(VENV)/.setup ## The figures in benchmarks/results that need no other da
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/readme.py
+
+chaos: $(VENV)/.setup ## A hundred kills and faults; the answer and the files must not know.
+	$(BIN)/python scripts/chaos.py
 
 mutants: $(VENV)/.setup ## Break the summaries one operator at a time; a test must notice each.
 	$(BIN)/python scripts/mutants.py

@@ -93,6 +93,28 @@ def test_a_killed_writer_leaves_nothing_behind(tmp_path):
         assert _names(tmp_path) == ["file"]
 
 
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="files without a name are Linux's")
+def test_a_writer_killed_before_the_last_step_leaves_a_whole_file_to_the_next(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    code = (
+        "import os, pathlib, signal, sys; from tepid.replacing import replacing\n"
+        "pathlib.Path.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "with replacing(sys.argv[1]) as file: file.write(b'new')"
+    )
+    if not _known(tmp_path):
+        pytest.skip("the file system has no files without a name")
+    subprocess.run([sys.executable, "-c", code, path], check=False)
+    assert path.read_bytes() == b"old"
+    (left,) = set(tmp_path.iterdir()) - {path}
+    assert left.name.startswith(".file.")
+    assert left.read_bytes() == b"new"
+    with replacing(path) as file:
+        file.write(b"newer")
+    assert path.read_bytes() == b"newer"
+    assert _names(tmp_path) == ["file"]
+
+
 def _known(folder):
     """Whether the file system of a folder has files without a name."""
     found = module._nameless(folder)

@@ -1,0 +1,1 @@
+"""What `scripts/chaos.py` breaks, and what must hold afterwards."""

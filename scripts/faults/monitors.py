@@ -1,0 +1,100 @@
+"""The monitor's state: killed while it runs, it goes on from the last batch that was saved."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from faults.killing import Account, End, finished, killed
+from tepid.online import Monitor, Outputs, Rules, read_log
+
+NAME = "monitor"
+_BATCH, _BATCHES, _CLASSES = 200, 120, 20
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Batches to be served, and what a monitor says of them that nobody disturbs."""
+
+    folder: Path
+    batches: Any
+    history: list[dict[str, Any]]
+    temperature: float
+    seconds: float
+
+    @property
+    def state(self) -> Path:
+        """Where the monitor saves itself after every batch."""
+        return self.folder / "monitor.npz"
+
+    @property
+    def log(self) -> Path:
+        """Where it writes a line for each chunk."""
+        return self.folder / "monitor.jsonl"
+
+
+def made(folder: Path, rng: np.random.Generator) -> Watch:
+    """A victim, which runs here first."""
+    folder.mkdir()
+    batches = 4 * rng.normal(size=(_BATCHES, _BATCH, _CLASSES)).astype(np.float32)
+    watch = Watch(folder, batches, [], np.nan, np.nan)
+    _begin(watch)
+    _, seconds = finished(lambda: _serve(watch))
+    monitor = Monitor.load(watch.state)
+    return Watch(folder, batches, monitor.history, monitor.estimate().value, seconds)
+
+
+def trial(watch: Watch, rng: np.random.Generator, account: Account) -> None:
+    """From the first batch to the last, killed on the way."""
+    _begin(watch)
+    for _ in range(rng.integers(1, 4)):
+        before = _seen(watch)
+        reading, writing = os.pipe()
+        moment = rng.uniform(0, 0.7) * watch.seconds
+        end = killed(lambda pipe=writing: _serve(watch, pipe), moment)
+        os.close(writing)
+        told = before + len(os.read(reading, 1 << 16))
+        os.close(reading)
+        account.check(NAME, "it only ends by being killed or done", holds=end is not End.FAILED)
+        if end is End.KILLED:
+            account.did(NAME, "kill -9")
+            lost = told - _seen(watch)
+            account.check(NAME, f"no saved batch is lost, got {lost}", holds=lost <= 0)
+    finished(lambda: _serve(watch))
+    monitor = Monitor.load(watch.state)
+    account.check(NAME, "the history is the same", holds=_same(monitor.history, watch.history))
+    logged = [row["chunk"] for row in read_log(watch.log)]
+    every = [row["chunk"] for row in watch.history]
+    account.check(NAME, "every chunk is logged once", holds=logged == every)
+    found = monitor.estimate().value
+    holds = found == watch.temperature
+    account.check(NAME, f"T is {watch.temperature}, got {found}", holds=holds)
+    names = {watch.state.name, watch.log.name}
+    account.check_folder(NAME, watch.folder, names, set())
+
+
+def _begin(watch: Watch) -> None:
+    watch.log.unlink(missing_ok=True)
+    rules = Rules(reestimate=True)
+    reference = watch.batches[:20].reshape(-1, _CLASSES)
+    Monitor.from_reference(reference, 1.5, chunk=1000, rules=rules).save(watch.state)
+
+
+def _serve(watch: Watch, pipe: int | None = None) -> None:
+    """Go on after the last batch that is in the state; each is told once it is saved."""
+    outputs = Outputs(autosave=watch.state, log=watch.log)
+    monitor = Monitor.load(watch.state, outputs=outputs)
+    for number in range(_seen(watch), _BATCHES):
+        monitor.update(watch.batches[number], time=float(number))
+        if pipe is not None:
+            os.write(pipe, b".")
+
+
+def _seen(watch: Watch) -> int:
+    return Monitor.load(watch.state).reading()["rows_total"] // _BATCH
+
+
+def _same(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> bool:
+    return repr(a) == repr(b)

@@ -1,0 +1,43 @@
+"""Kills and faults change no temperature and leave no half-written file: a short run of them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="it forks, and kills what it forked"),
+]
+
+
+def _chaos(count, before=""):
+    code = f"import runpy, sys; sys.path.insert(0, {str(SCRIPTS)!r})\n{before}\n"
+    code += f"sys.argv = ['chaos.py', '--count', '{count}', '--seed', '1']\n"
+    code += f"runpy.run_path({str(SCRIPTS / 'chaos.py')!r}, run_name='__main__')"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_ten_kills_and_faults_do_no_harm():
+    done = _chaos(10)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " 0 wrong." in done.stdout
+    for victim in ("checkpointed fit", "monitor", "writer of npy"):
+        assert victim in done.stdout
+
+
+def test_the_script_sees_a_file_that_is_left_half_written():
+    done = _chaos(10, "import tepid.replacing\ntepid.replacing._nameless = lambda _: None")
+    assert done.returncode == 1, done.stdout
+    assert "is left and not whole" in done.stderr
+
+
+def test_the_script_sees_sums_of_rows_that_have_changed():
+    blind = (
+        "import tepid.sources.digests as d\nd.digest.__code__ = (lambda shard: shard.name).__code__"
+    )
+    done = _chaos(60, blind)
+    assert done.returncode == 1, done.stdout
+    assert "a changed shard is read anew" in done.stderr
