@@ -207,3 +207,9 @@ def test_what_has_no_columns_cannot_be_filtered(made, tmp_path):
     path = written.write(tmp_path / "z.parquet", *made[:2])
     with pytest.raises(tepid.InputError, match=r"^labels must be a column, or a file .* filtered"):
         open_source(path, labels=made[1], filter="label == 1")
+
+
+def test_columns_without_rows_are_of_no_kind():
+    kept = filters.parsed("site == 'here'").kept({"site": np.zeros(0)})
+    assert kept.dtype == bool
+    assert len(kept) == 0

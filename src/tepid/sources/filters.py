@@ -36,6 +36,8 @@ class Filter:
 
     def kept(self, columns: Mapping[str, Array]) -> Array:
         """Which rows fulfil it; a missing value equals nothing and is not above or below."""
+        if not len(columns[self.names[0]]):  # of an empty file nobody knows what its columns hold
+            return np.zeros(0, bool)
         return _condition(self.tree, columns)
 
 
