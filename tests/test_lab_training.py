@@ -223,6 +223,7 @@ def _ended(process):
     return err
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_ends_with_the_same_bits(sets, tmp_path):
     options = ["densenet40-cifar10", "--quick", "--unchecked", *SMALL, "--set", "epochs=40"]
     whole = _spawn(tmp_path / "whole", sets, *options)
@@ -245,6 +246,7 @@ def test_a_run_that_was_killed_ends_with_the_same_bits(sets, tmp_path):
     assert len(json.loads((tmp_path / "killed" / "run.json").read_text())["history"]) == 40
 
 
+@pytest.mark.slow
 def test_two_processes_take_the_steps_of_one(sets, tmp_path):
     # LeNet-5 has no batch normalisation, so that halves of a batch give the gradient of the whole.
     options = ["lenet5-mnist", "--quick", "--set", "epochs=6", "--set", "train_rows=40"]
