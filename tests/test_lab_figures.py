@@ -140,9 +140,21 @@ def test_the_command_writes_every_figure(tmp_path, images, tepid_here):
         "small_pets-gallery-2.png", "small_pets-gallery-3.png",
     ]  # fmt: skip
     assert all((out / name).read_bytes().startswith(b"\x89PNG") for name in written)
+
+
+@pytest.mark.parametrize(("form", "start"), [("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_a_figure_is_written_in_the_form_of_its_name(form, start, tmp_path):
+    path = figures._saved(plane.draw(plane.made(rows=30)), tmp_path / f"plane.{form}")
+    assert path.read_bytes().startswith(start)
+
+
+@pytest.mark.usefixtures("one")
+def test_the_command_says_what_it_wrote(tmp_path, tepid_here, monkeypatch):
+    monkeypatch.setattr(figures, "_saved", lambda _, path: path)
+    out = tmp_path / "out"
     code, said, _ = tepid_here("lab", "figures", tmp_path, "-o", out, "--format", "svg")
     assert code == 0
-    assert f"wrote {out / 'small_pets-division.svg'}\n" in said
+    assert said.splitlines()[1] == f"wrote {out / 'small_pets-division.svg'}"
 
 
 def test_what_cannot_be_drawn_is_refused(one, tmp_path, images):

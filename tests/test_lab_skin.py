@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tepid
-from tepid.lab import sets, skin
+from tepid.lab import figures, sets, skin
 
 CLASSES = ("akiec", "bcc", "bkl", "df", "mel", "nv", "vasc")
 SETTINGS = ("network=resnet", "depth=8", "size=16", "pretrained=false", "epochs=2")
@@ -126,14 +126,20 @@ def test_a_finished_run_is_loaded_and_not_trained_again(trained, photographs, te
 
 
 def test_the_galleries_of_a_run_show_the_images_it_was_tested_on(
-    trained, photographs, tmp_path, tepid_here
+    trained, photographs, tmp_path, tepid_here, monkeypatch
 ):
     pytest.importorskip("matplotlib", reason="figures need matplotlib")
+    shown = []
+    monkeypatch.setattr(figures, "_saved", lambda figure, path: shown.append(figure) or path)
     arguments = ("--data", photographs, "-o", tmp_path / "figures", "--json")
     code, out, err = tepid_here("lab", "figures", trained, *arguments)
     assert (code, err) == (0, "")
     written = [path.rsplit("/", 1)[1] for path in json.loads(out)]
     assert written[-2:] == ["isic-gallery-2.png", "isic-gallery-3.png"]
+    image = shown[-2].axes[0].images[0].get_array()
+    with np.load(photographs) as stored:
+        tested = stored["x"][np.load(trained / "rows.npy")]
+    assert (tested == image).all(axis=(1, 2, 3)).sum() == 1
     code, _, err = tepid_here("lab", "figures", trained, trained, *arguments)
     assert (code, err) == (2, "tepid: --data must be that of one run, got 2 folders\n")
 

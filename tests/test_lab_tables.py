@@ -64,6 +64,12 @@ def test_a_cell_agrees_within_two_deviations_and_the_rounding(mean, sd, publishe
     assert cell.agrees == (abs(mean - published) <= 2 * sd + rounding)
 
 
+def test_a_cell_that_rounding_alone_parts_from_the_paper_s_agrees():
+    assert agreement.Cell(1.0, 0.0, 1.0004, 0.0005).agrees
+    assert not agreement.Cell(1.0, 0.0, 1.0004).agrees
+    assert not agreement.Cell(1.0, 0.1, 1.25, 0.0005).agrees
+
+
 def test_a_cell_without_a_figure_to_compare_says_nothing():
     assert agreement.Cell(1.0, 0.1).agrees is None
     assert agreement.Cell(paper=1.0).agrees is None

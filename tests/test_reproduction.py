@@ -8,12 +8,13 @@ import pytest
 
 import tepid
 from tepid.lab import paper, sets
-from tests.scripts import benchmark
+from tests.scripts import BENCHMARKS, benchmark
 
 pytest.importorskip("torch", reason="the stopped iterations are those of torch")
-RESULT = json.loads(
-    (Path(__file__).parents[1] / "benchmarks" / "results" / "reproduction.json").read_text()
-)
+KEPT = BENCHMARKS / "results" / "reproduction.json"
+if not KEPT.is_file():
+    pytest.skip("the results are not part of the source archive", allow_module_level=True)
+RESULT = json.loads(KEPT.read_text(encoding="utf-8"))
 
 
 def _row(plain, ts, uts):
