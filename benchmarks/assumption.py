@@ -1,7 +1,7 @@
 """The paper's own assumption, measured with labels: `results/assumption.json`.
 
 UTS counts a row with S_k at or above its threshold as a sample of class k, also where k is not
-predicted, since near the decision boundary the two are said to be interchangeable (eq. 6). Of these
+predicted, since near the decision boundary the two are said to be interchangeable (eq. 7). Of these
 rows, how many truly are of class k? `python benchmarks/assumption.py FOLDER`, each file an `.npz`
 of `logits` and `labels`; only figures are written.
 """

@@ -1,6 +1,7 @@
 """The measures of calibration: other people's numbers, the definitions as written, and laws."""
 
 import importlib.util
+import json
 import math
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tepid.metrics import smooth
 from tepid.rows import Rows
 from tests import strategies
 
+ROOT = Path(__file__).parents[1]
 SUMS = ("accuracy", "confidence", "nll", "brier", "ece", "mce", "rmsce_debiased",
         "brier_calibration", "brier_refinement")  # fmt: skip
 OF_ALL_ROWS = ("ece_equal_mass", "ece_classwise", "smooth_ece", "ks_error", "aurc", "eaurc")
@@ -76,6 +78,15 @@ def test_other_packages_measure_the_same(recorded, package, name, value):
 
 def _confidence(y, p):
     return p.max(axis=1), (p.argmax(axis=1) == y).astype(float)
+
+
+@pytest.mark.parametrize("name", ["ece", "smooth_ece"])
+def test_what_a_calibrated_model_scores_is_what_was_measured(name):
+    result = json.loads((ROOT / "benchmarks" / "results" / "intervals.json").read_text())
+    found = [f"{row[name]:.3f}".lstrip("0") for row in result["calibrated"]]
+    assert [row["rows"] for row in result["calibrated"]] == [200, 1000, 10_000]
+    said = " ".join(getattr(metrics, name).__doc__.split())
+    assert "scored {}, {} and {} at n = 200, 1000 and 10,000".format(*found) in said
 
 
 def test_smooth_ece_is_the_integral_of_its_definition_at_its_own_width(recorded):

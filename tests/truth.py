@@ -6,7 +6,7 @@ from scipy.special import softmax
 
 
 def uts_pairs(z, deviations=1.0):
-    """The pairs (row, class) of the paper's eq. 5-7 as a 0/1 matrix."""
+    """The pairs (row, class) of the paper's eq. 6 and 8 as a 0/1 matrix."""
     s = softmax(z.astype(np.float64), axis=1)
     outside = np.arange(z.shape[1]) != z.argmax(axis=1)[:, None]
     theta = np.zeros(z.shape[1])

@@ -25,7 +25,7 @@ class Curve:
     r"""Sums over rows at every node of a lattice, for several weightings of the same rows.
 
     A weighting is a set of (row, class) pairs: for each row of `thresholds` the pairs with
-    $S_{ik} \ge \theta_k$, paper eq. 5, then, if labelled, the pairs $(i, y_i)$. With $a_i$ the
+    $S_{ik} \ge \theta_k$, paper eq. 6, then, if labelled, the pairs $(i, y_i)$. With $a_i$ the
     weight of row i's pairs, $C$ the sum of $d_{ik} = z_{ik} - \max_k z_{ik}$ over pairs and
     $\beta = 1/T$,
 

@@ -17,7 +17,7 @@ TOLERANCE = 2.0**-20
 
 @dataclass(frozen=True, eq=False)
 class Tails:
-    r"""Sums of $S_k$ and $S_k^2$ over $U_k = \{i : \hat y_i \ne k\}$, paper eq. 7.
+    r"""Sums of $S_k$ and $S_k^2$ over $U_k = \{i : \hat y_i \ne k\}$, paper eq. 8.
 
     Plain sums, so summaries of parts add to the summary of the whole, an empty part is the zero,
     and a number times a summary counts its rows that often. A softmax value below `exp(-87)` of

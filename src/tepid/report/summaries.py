@@ -25,7 +25,7 @@ def here(logits: Any) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Members:
-    r"""Per class, the weight of $M_k = \{i : S_{ik} \ge \theta_k\}$, paper eq. 5, by $S_k$.
+    r"""Per class, the weight of $M_k = \{i : S_{ik} \ge \theta_k\}$, paper eq. 6, by $S_k$.
 
     `histogram` (k, 3, bins) counts rows by bin of $S_k$, evenly wide in log-odds: those predicted
     k, those drawn in beside them by the threshold, and the rest. A row that is predicted k may
