@@ -2,6 +2,7 @@
 
 import base64
 import html.parser
+import io
 import itertools
 import json
 import re
@@ -9,6 +10,7 @@ import struct
 import zlib
 
 import numpy as np
+import PIL.Image
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +18,7 @@ from scipy.special import softmax
 from scipy.stats import binomtest
 
 import tepid
-from tepid.report import markup, png, reading, stops, summaries
+from tepid.report import formats, markup, png, reading, stops, summaries
 from tepid.report.picks import MOST, Picks
 from tests import strategies
 
@@ -514,11 +516,55 @@ def test_where_only_some_rows_have_pictures_those_are_shown(page, network, tmp_p
         assert shown == {"row 5", "row 17", "row 40"}
 
 
+def _jpeg(number, size):
+    """What begins and ends as a JPEG file does."""
+    return b"\xff\xd8\xff" + bytes([number]) * size + b"\xff\xd9"
+
+
+def _saved(kind):
+    image = PIL.Image.fromarray(np.random.default_rng(0).integers(0, 256, (9, 8, 3), np.uint8))
+    file = io.BytesIO()
+    image.save(file, kind)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["png", "jpeg", "gif", "webp", "bmp"])
+def test_a_picture_is_known_by_its_content_and_only_whole(kind):
+    content = _saved(kind)
+    assert formats.kind_of(content) == kind
+    for damaged in (b"", content[:-9], content[: len(content) // 2], content[4:], b"\0" * 99):
+        assert formats.kind_of(damaged) is None
+
+
+def test_a_png_is_whole_if_its_checksums_are():
+    content = png.encoded(np.zeros((5, 5), np.uint8))
+    assert formats.kind_of(content) == "png"
+    for place in range(len(content)):
+        other = bytearray(content)
+        other[place] ^= 1
+        assert formats.kind_of(bytes(other)) is None, place
+
+
+def test_damaged_pictures_are_named_and_not_embedded(page, network, tmp_path):
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for i in range(30):
+        # The name may be wrong about the kind.
+        content = _saved("gif") if i % 2 else _saved("png")[:-20]
+        (folder / f"{i:02d}.png").write_bytes(content)
+    made = page(network[0][:30], images=folder, temperatures=[_temperature()])
+    names = [value for key, value in made.attributes if key == "alt"]
+    assert names
+    assert all(int(name[:2]) % 2 for name in names)
+    assert all(uri.startswith("data:image/gif;base64,") for uri in _images(made))
+    assert re.search(r"\d[02468]\.png, damaged or no picture, and not shown", made.said)
+
+
 def test_a_folder_of_pictures_is_embedded_in_the_order_of_names(page, network, tmp_path):
     folder = tmp_path / "pictures"
     folder.mkdir()
     for i in np.random.default_rng(3).permutation(30).tolist():
-        (folder / f"{i:02d}.jpg").write_bytes(bytes([i]) * (70_000 if i == 3 else 10))
+        (folder / f"{i:02d}.jpg").write_bytes(_jpeg(i, 70_000 if i == 3 else 10))
     (folder / "notes.txt").write_text("no picture")
     made = page(network[0][:30], images=folder, temperatures=[_temperature()])
     names = [value for key, value in made.attributes if key == "alt"]
@@ -526,7 +572,7 @@ def test_a_folder_of_pictures_is_embedded_in_the_order_of_names(page, network, t
     assert names == [f"{row:02d}.jpg" for row in rows if row != 3]
     for name, uri in zip(names, _images(made), strict=True):
         assert uri.startswith("data:image/jpeg;base64,")
-        assert _bytes(uri) == bytes([int(name[:2])]) * 10
+        assert _bytes(uri) == _jpeg(int(name[:2]), 10)
     z = np.zeros((30, 12), np.float32)
     z[3, 0] = 1  # the only row whose confidence moves is the one whose picture is too large
     made = page(z, images=folder, temperatures=[_temperature()])

@@ -11,19 +11,17 @@ import numpy as np
 
 from tepid.arrays import Array, Int64
 from tepid.errors import InputError
-from tepid.report import png
+from tepid.report import formats, png
 from tepid.sources import files
 
-_KINDS = {
-    ".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".gif": "gif", ".webp": "webp", ".bmp": "bmp",
-}  # fmt: skip
+_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
 # Two dozen files of this size leave the page below 3 MB.
 _MOST_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
 class Picture:
-    """What to show of a row: a data URI, empty where the file is too large, and a name."""
+    """What to show of a row: a data URI, empty where the file cannot be shown, and a name."""
 
     uri: str
     name: str
@@ -110,15 +108,19 @@ def _drawn(image: Array, row: int) -> Picture:
 
 
 def _in_folder(folder: Path) -> Pictures:
-    paths = sorted(p for p in folder.iterdir() if p.suffix.lower() in _KINDS and p.is_file())
+    paths = sorted(p for p in folder.iterdir() if p.suffix.lower() in _ENDINGS and p.is_file())
     if not paths:
-        raise InputError(f"images must be a folder with {', '.join(_KINDS)} files, got {folder}")
+        raise InputError(f"images must be a folder with {', '.join(_ENDINGS)} files, got {folder}")
 
     def of(row: int) -> Picture:
         path = paths[row]
         if path.stat().st_size > _MOST_BYTES:
             return Picture("", f"{path.name}, too large to be shown here")
-        return Picture(_uri(_KINDS[path.suffix.lower()], path.read_bytes()), path.name)
+        content = path.read_bytes()
+        kind = formats.kind_of(content)
+        if kind is None:
+            return Picture("", f"{path.name}, damaged or no picture, and not shown")
+        return Picture(_uri(kind, content), path.name)
 
     return Pictures(of, len(paths))
 
