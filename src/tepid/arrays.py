@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tepid.errors import InputError, RowError
+from tepid.scalars import number, whole
 from tepid.shapes import matrix
 
 Array = NDArray[Any]
@@ -173,14 +174,14 @@ def _group(value: object, name: str, row: int) -> str:
 
 def check_bins(bins: int, least: int = 1) -> int:
     """The number of bins, or a refusal."""
-    if bins < least:
+    if whole(bins, "bins") < least:
         raise InputError(f"bins must be at least {least}, got {bins}")
     return bins
 
 
 def check_temperature(temperature: float) -> float:
     """A temperature, finite and above zero, or a refusal."""
-    if not (math.isfinite(temperature) and temperature > 0):
+    if not (math.isfinite(number(temperature, "temperature")) and temperature > 0):
         raise InputError(f"temperature must be a number above zero, got {temperature}")
     return temperature
 

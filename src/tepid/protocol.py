@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tepid import arrays, contenders, metrics, shapes
+from tepid import arrays, contenders, metrics, scalars, shapes
 from tepid.arrays import Array, Int64
 from tepid.contenders import Fit, Part
 from tepid.engines import Threads
@@ -125,9 +125,10 @@ def _checked_source(logits: Any, labels: Any) -> tuple[Array, Int64]:
 def _check(rows: int, splits: int, fraction: float, seed: int, few: int) -> int:
     """How many rows to fit on."""
     for name, value, least in (("splits", splits, 1), ("seed", seed, 0), ("few", few, 1)):
-        if value < least:
+        if scalars.whole(value, name) < least:
             raise InputError(f"{name} must be at least {least}, got {value}")
-    size = round(rows * fraction) if math.isfinite(fraction) else 0
+    finite = math.isfinite(scalars.number(fraction, "fraction"))
+    size = round(rows * fraction) if finite else 0
     if not 0 < size < rows:
         raise InputError(f"fraction must leave rows on both sides, got {fraction} of {rows} rows")
     return size

@@ -16,6 +16,7 @@ from tepid.methods.groups import Fit, together
 from tepid.methods.passes import Asking, Key, each_answered, rows_by_group
 from tepid.methods.search import Answer, Question, search
 from tepid.optimum import Reading, confidence_precision, confidence_step, matching_confidence
+from tepid.scalars import number, whole
 from tepid.sources import Source, open_source
 from tepid.temperature import Temperature
 
@@ -114,7 +115,7 @@ def counted(correct: int, of: int) -> tuple[float, float]:
     >>> counted(93, 100)
     (0.93, 0.0266)
     """
-    if not 0 <= correct <= of or of < 1:
+    if not 0 <= whole(correct, "correct") <= whole(of, "of") or of < 1:
         raise InputError(f"correct must be in 0 to {of} of at least one, got {correct}")
     share = (correct + 1) / (of + 2)
     return correct / of, math.sqrt(share * (1 - share) / (of + 2))
@@ -122,7 +123,7 @@ def counted(correct: int, of: int) -> tuple[float, float]:
 
 def check_error(standard_error: float) -> None:
     """Refuse what is no standard error of a share."""
-    if not 0 <= standard_error < 1:
+    if not 0 <= number(standard_error, "standard_error") < 1:
         raise InputError(f"standard_error must be in [0, 1), got {standard_error}")
 
 

@@ -122,7 +122,8 @@ def labels_to_halve(temperature: Temperature) -> int:
     Information adds: the posterior's is the prior's and that of each label, and a width of one half
     needs four times as much.
     """
-    if temperature.interval is None or temperature.method != "few-labels":
+    few = isinstance(temperature, Temperature) and temperature.method == "few-labels"
+    if not few or temperature.interval is None:
         raise InputError("temperature must come from few labels with an interval, got another")
     width = math.log(temperature.interval[1] / temperature.interval[0]) / (2 * 1.96)
     known, prior = 1 / width**2, 1 / SPREAD**2

@@ -10,6 +10,7 @@ from tepid.methods.errors import matching_error
 from tepid.methods.groups import Fit, together
 from tepid.methods.logits import check_repeatable, thresholds_error, unsupervised
 from tepid.methods.passes import Asking, each_answered
+from tepid.scalars import number
 from tepid.sources import open_source
 from tepid.temperature import Temperature
 
@@ -52,7 +53,7 @@ def guarded(
 
 def check_budget(budget: float) -> None:
     """Refuse what is no share."""
-    if not 0 < budget <= 1:
+    if not 0 < number(budget, "budget") <= 1:
         raise InputError(f"budget must be in (0, 1], got {budget}")
 
 

@@ -14,6 +14,7 @@ from tepid.methods.groups import Fit, together
 from tepid.methods.passes import Asking, Pass, each_answered, only
 from tepid.methods.search import Answer, Question, mean_confidence, search
 from tepid.optimum import least_loss, loss_step
+from tepid.scalars import number
 from tepid.sources import Block, Source, open_source
 from tepid.tails import Tails
 from tepid.temperature import Temperature
@@ -65,7 +66,7 @@ def from_logits(
     >>> round(from_logits(logits).value, 2)
     1.06
     """
-    if not 0 <= deviations <= _MOST_DEVIATIONS:
+    if not 0 <= number(deviations, "deviations") <= _MOST_DEVIATIONS:
         most = f"{_MOST_DEVIATIONS:g}"
         raise InputError(f"deviations must be a number in 0 to {most}, got {deviations}")
     source = open_source(

@@ -15,6 +15,7 @@ from tepid.metrics import binned, means, ranked, smooth
 from tepid.metrics.excess import excess_nll, excess_of_counts
 from tepid.reliability import Reliability
 from tepid.rows import Rows
+from tepid.scalars import number, whole
 
 # The measures of this package, none of which is ever negative, with the greatest value of each.
 _GREATEST: dict[Any, float] = {
@@ -200,9 +201,9 @@ def _count(labels: Any) -> int:
 
 
 def _check(level: float, draws: int, seed: int) -> None:
-    if not 0 < level < 1:
+    if not 0 < number(level, "level") < 1:
         raise InputError(f"level must be between 0 and 1, got {level}")
-    if draws < 1:
+    if whole(draws, "draws") < 1:
         raise InputError(f"draws must be at least one, got {draws}")
-    if seed < 0:
+    if whole(seed, "seed") < 0:
         raise InputError(f"seed must not be below zero, got {seed}")

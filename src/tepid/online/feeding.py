@@ -12,6 +12,7 @@ from tepid.online.reference import Reference
 from tepid.online.rules import Rules
 from tepid.online.state import State, closed, joined
 from tepid.online.sums import Sums
+from tepid.scalars import number
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def seconds(moment: float | datetime.datetime | None) -> float:
         return time.time()
     if isinstance(moment, datetime.datetime):
         return moment.timestamp()
-    value = float(moment)
+    value = number(moment, "time")
     if not math.isfinite(value):
         raise InputError(f"time must be a finite number of seconds, got {moment}")
     return value

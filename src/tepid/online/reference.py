@@ -16,6 +16,7 @@ from tepid.errors import InputError, RowError
 from tepid.online.estimate import estimate_of
 from tepid.online.limits import Spread
 from tepid.online.sums import Layout
+from tepid.scalars import number, whole
 from tepid.sources import open_source
 from tepid.tails import Tails
 from tepid.temperature import Temperature
@@ -78,7 +79,7 @@ def summarised(
     z = open_source(logits).unlabelled().whole()
     if isinstance(temperature, Temperature):
         temperature.check_classes(shapes.class_count(z))
-    value = arrays.check_temperature(float(temperature))
+    value = arrays.check_temperature(number(temperature, "temperature"))
     tails = _tails(z)
     thresholds = tails.thresholds()
     layout = layout_of(value, thresholds, bins, reestimate=reestimate)
@@ -122,9 +123,9 @@ class Chunks:
         if (self.size is None) == (self.period is None):
             both = f"chunk={self.size} and period={self.period}"
             raise InputError(f"chunk or period must be given, and not both, got {both}")
-        if self.size is not None and self.size < 1:
+        if self.size is not None and whole(self.size, "chunk") < 1:
             raise InputError(f"chunk must be at least one row, got {self.size}")
-        if self.period is not None and not 0 < self.period < math.inf:
+        if self.period is not None and not 0 < number(self.period, "period") < math.inf:
             raise InputError(f"period must be a number of seconds above zero, got {self.period}")
         if (self.times is None) != (self.period is None):
             got = "none" if self.times is None else "them with a chunk of rows"

@@ -3,9 +3,20 @@
 import math
 import os
 from dataclasses import dataclass
+from typing import Any
 
 from tepid.arrays import check_bins
 from tepid.errors import InputError
+from tepid.scalars import number, whole
+
+
+def _check_limits(limits: Any) -> None:
+    try:
+        low, high = (0.0, 1.0) if limits is None else limits
+    except (TypeError, ValueError):
+        low, high = 1.0, 0.0
+    if not 0 <= number(low, "limits") < number(high, "limits") <= 1:
+        raise InputError(f"limits must be (low, high) within [0, 1], got {limits}")
 
 
 @dataclass(frozen=True)
@@ -37,15 +48,15 @@ class Rules:
     remember: int = 1000
 
     def __post_init__(self) -> None:
-        if not 0 < self.false_alarms < 1:
+        if not 0 < number(self.false_alarms, "false_alarms") < 1:
             raise InputError(f"false_alarms must be in (0, 1), got {self.false_alarms}")
-        if not 0 < self.sample <= 1:
+        if not 0 < number(self.sample, "sample") <= 1:
             raise InputError(f"sample must be in (0, 1], got {self.sample}")
-        if self.half_life is not None and not (0 < self.half_life < math.inf):
+        if self.half_life is not None and not (0 < number(self.half_life, "half_life") < math.inf):
             raise InputError(f"half_life must be a number above zero, got {self.half_life}")
-        if self.limits is not None and not 0 <= self.limits[0] < self.limits[1] <= 1:
-            raise InputError(f"limits must be (low, high) within [0, 1], got {self.limits}")
-        if self.remember < 1:
+        _check_limits(self.limits)
+        whole(self.seed, "seed")
+        if whole(self.remember, "remember") < 1:
             raise InputError(f"remember must be at least 1, got {self.remember}")
         check_bins(self.bins)
 
@@ -70,5 +81,5 @@ class Outputs:
     log: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
-        if self.every < 1:
+        if whole(self.every, "every") < 1:
             raise InputError(f"every must be at least 1 batch, got {self.every}")
