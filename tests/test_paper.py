@@ -1,5 +1,7 @@
 """The paper's row on the authors' own logits, and its protocol."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -151,3 +153,24 @@ def test_bad_evidence_is_refused_at_once_and_named_by_its_own_row(fashion):
         compare(z, y, source=(broken, y), methods="source-none", splits=1)
     with pytest.raises(tepid.InputError, match=r"^source labels must be in 0\.\.9, got"):
         compare(z, y, source=(z, y + 9), methods="source-none", splits=1)
+
+
+def test_what_stops_a_comparison_waits_for_no_other_split(network, monkeypatch):
+    begun, waited, gate, other = [], [], threading.Event(), threading.Event()
+
+    def run(*_):
+        begun.append(0)
+        if len(begun) == 1:
+            other.wait(20)
+            raise KeyboardInterrupt
+        other.set()
+        waited.append(gate.wait(20))
+
+    monkeypatch.setattr("tepid.protocol._run", run)
+    with pytest.raises(KeyboardInterrupt):
+        tepid.protocol.compare(
+            network[0][:200], network[1][:200], splits=9, engine=tepid.Threads(2)
+        )
+    assert not waited  # the other split is still at it
+    assert len(begun) <= 3
+    gate.set()

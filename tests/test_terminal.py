@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 import tepid
-from tepid.cli import app, diagram, output, progress
+from tepid.cli import app, diagram, output, progress, standings
 
 VERSION = importlib.metadata.version("tepid")
 VERBS = [c.name or c.callback.__name__ for c in app.app.registered_commands]
@@ -429,6 +429,15 @@ def test_the_diagram_of_millions_of_rows_fits_and_lines_up_in_80_columns(scored)
     for line in rows:
         before = line[head.index("before") :][:20]
         assert set(before) <= set("█·◆ ")
+
+
+def test_a_comparison_of_every_method_fits_in_80_columns(network):
+    z, y = network[0][:600], network[1][:600]
+    result = tepid.protocol.compare(z, y, methods="all", others=[z], source=(z, y), splits=3)
+    assert len(result["methods"]) > 12
+    lines = re.sub(r"\x1b\[\d*m", "", _text_of(standings.table(result), width=120)).splitlines()
+    assert len(lines) == len(result["methods"]) + 1
+    assert max(len(line.rstrip()) for line in lines) <= 80
 
 
 def test_without_colour_the_diagram_has_none_and_still_marks_what_is_apart(scored):

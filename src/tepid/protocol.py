@@ -171,8 +171,13 @@ def _runs(
             engine.progress("comparing", done, len(splits))
         return measured
 
-    with _one_thread_each(), ThreadPoolExecutor(engine.threads) as pool:
-        return list(pool.map(run, splits))
+    pool = ThreadPoolExecutor(engine.threads)
+    try:
+        with _one_thread_each():
+            return list(pool.map(run, splits))
+    finally:
+        # All are done, or something has stopped them, as Ctrl-C does, and waits for none.
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _one_thread_each() -> AbstractContextManager[Any]:

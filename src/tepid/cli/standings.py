@@ -23,19 +23,24 @@ _SLASH = chr(92)
 
 def show(result: dict[str, Any]) -> None:
     """Print a comparison as a table, with what there is to say of it."""
-    table = Table(box=None, padding=(0, 2))
-    table.add_column()
-    for _, title, _, _ in _COLUMNS:
-        table.add_column(title, justify="right")
-    for name, m in result["methods"].items():
-        table.add_row(name, *(_marked(result, m, *column) for column in _COLUMNS))
     screen = output.console()
     screen.print(_title(result), soft_wrap=True)
-    screen.print(table)
+    screen.print(table(result))
     screen.print("* least, ≈ within one standard error of it")
     if result["cost_of_uts"] is not None:
         screen.print(f"uts took {result['cost_of_uts']:.1f} times as long as temperature")
     _notes(result)
+
+
+def table(result: dict[str, Any]) -> Table:
+    """The methods with their figures, within 80 columns for figures of ordinary length."""
+    drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    drawn.add_column(no_wrap=True)
+    for _, title, _, _ in _COLUMNS:
+        drawn.add_column(title, justify="right", no_wrap=True)
+    for name, m in result["methods"].items():
+        drawn.add_row(name, *(_marked(result, m, *column) for column in _COLUMNS))
+    return drawn
 
 
 def _notes(result: dict[str, Any]) -> None:
