@@ -1,0 +1,184 @@
+"""One cell of the table of sizes: data, a fit from wherever it is, its time and its peak memory.
+
+The rows come in eight parts, which are made one by one from the seed and their number: pieces of
+one array, files, or chunks of a Dask array that its workers hold. Each figure is taken in a process
+of its own, which imports what the cell needs and no more.
+"""
+
+import contextlib
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import synthetic
+from memory import resident
+
+SEED = 0
+PARTS = 8
+WHERE = ("array", "npy", "parquet")
+ENGINES = ("1 thread", "2 threads", "Dask")
+# Each contestant has its turn until so many rounds or seconds are over, but three times at least.
+ROUNDS, SECONDS, LEAST = 40, 10.0, 3
+GROUP = 1 << 22  # logits in a row group of Parquet
+
+
+class Size(NamedTuple):
+    """So many classes, and so many logits in all rows together."""
+
+    classes: int
+    values: int
+
+    @property
+    def rows(self) -> int:
+        """How many rows that makes."""
+        return self.values // self.classes
+
+
+def part(size: Size, number: int) -> Any:
+    """The rows of one part."""
+    ends = np.linspace(0, size.rows, PARTS + 1).astype(int)
+    z = np.empty((ends[number + 1] - ends[number], size.classes), np.float32)
+    return synthetic.fill(z, np.random.default_rng((SEED, number)))
+
+
+def whole(size: Size) -> Any:
+    """The rows of all parts."""
+    z = np.empty((size.rows, size.classes), np.float32)
+    start = 0
+    for number in range(PARTS):
+        rows = part(size, number)
+        z[start : start + len(rows)] = rows
+        start += len(rows)
+    return z
+
+
+def shards(folder: Path, size: Size, where: str) -> list[str]:
+    """The files of a set."""
+    name = f"{size.classes}-{size.values}"
+    return [str(folder / f"{name}-{number}.{where}") for number in range(PARTS)]
+
+
+def write(folder: Path, size: Size) -> None:
+    """Both kinds of files: arrays, and a column of lists, compressed as pyarrow does by default."""
+    import pyarrow as pa  # noqa: PLC0415  # its memory must not be in a child that goes without
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    for number in range(PARTS):
+        z = part(size, number)
+        np.save(shards(folder, size, "npy")[number], z)
+        column = pa.FixedSizeListArray.from_arrays(pa.array(z.reshape(-1)), size.classes)
+        pq.write_table(
+            pa.table({"logits": column}),
+            shards(folder, size, "parquet")[number],
+            row_group_size=max(1, GROUP // size.classes),
+            use_dictionary=False,
+        )
+
+
+@contextlib.contextmanager
+def engines(names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """The engines by name; Dask as `--engine dask` starts it, in this process."""
+    import tepid  # noqa: PLC0415  # its memory is what is measured
+
+    found: dict[str, Any] = {f"{n} thread{'s' * (n > 1)}": tepid.Threads(n) for n in (1, 2)}
+    with contextlib.ExitStack() as stack:
+        if "Dask" in names:
+            from tepid.engines.dask import connected  # noqa: PLC0415  # the same
+
+            found["Dask"] = stack.enter_context(connected(None))
+        yield {name: found[name] for name in names}
+
+
+def data(folder: Path, size: Size, where: str, engine: Any) -> Any:
+    """What a fit is given: an array, files, or what Dask's workers hold already."""
+    if where != "array":
+        return shards(folder, size, where)
+    if not hasattr(engine, "client"):
+        return whole(size)
+    import dask  # noqa: PLC0415
+    import dask.array as da  # noqa: PLC0415
+    import distributed  # noqa: PLC0415
+
+    ends = np.linspace(0, size.rows, PARTS + 1).astype(int)
+    chunks = [
+        da.from_delayed(dask.delayed(part)(size, i), (int(n), size.classes), np.float32)
+        for i, n in enumerate(np.diff(ends))
+    ]
+    held = engine.client.persist(da.concatenate(chunks))
+    with engine.client.as_current():
+        distributed.wait(held)
+    return held
+
+
+def timed(folder: Path, size: Size) -> list[dict[str, Any]]:
+    """How long each fit of a size takes; they take turns, so that a busy minute hits all."""
+    with engines(ENGINES) as every:
+        calls = dict(_calls(folder, size, every))
+        values = {way: call().value for way, call in calls.items()}  # warms the cache, and compiles
+        seconds: dict[tuple[str, str], list[float]] = {way: [] for way in calls}
+        begun = time.perf_counter()
+        for done in range(ROUNDS):
+            if done >= LEAST and time.perf_counter() - begun > SECONDS:
+                break
+            for way, call in calls.items():
+                start = time.perf_counter()
+                call()
+                seconds[way].append(time.perf_counter() - start)
+    return [_cell(size, *way, found, values[way]) for way, found in seconds.items()]
+
+
+def _calls(
+    folder: Path, size: Size, every: dict[str, Any]
+) -> Iterator[tuple[tuple[str, str], Callable[[], Any]]]:
+    import tepid  # noqa: PLC0415
+
+    for where in WHERE:
+        here = data(folder, size, where, every["1 thread"])
+        for name, engine in every.items():
+            given = here if name != "Dask" else data(folder, size, where, engine)
+            yield (where, name), partial(tepid.from_logits, given, engine=engine)
+
+
+def _cell(size: Size, where: str, engine: str, seconds: list[float], t: float) -> dict[str, Any]:
+    return {
+        "classes": size.classes,
+        "values": size.values,
+        "where": where,
+        "engine": engine,
+        "seconds": min(seconds),
+        "median": statistics.median(seconds),
+        "calls": len(seconds),
+        "rows_per_second": size.rows / min(seconds),
+        "temperature": t,
+    }
+
+
+def peaks(
+    folder: Path, sizes: list[Size], where: str, engine: str
+) -> list[tuple[Size, dict[str, float]]]:
+    """The peak of a fit of each size in turn, the smallest first, in megabytes.
+
+    Own: without the rows themselves where they are in memory. Beyond: beyond what the process held
+    after a first fit of the smallest.
+    """
+    import tepid  # noqa: PLC0415
+
+    found = []
+    with engines((engine,)) as every:
+        chosen = every[engine]
+        tepid.from_logits(data(folder, sizes[0], where, chosen), engine=chosen)
+        baseline = resident("VmRSS")
+        for size in sizes:
+            given = data(folder, size, where, chosen)
+            held = 4e-6 * size.rows * size.classes if where == "array" else 0.0
+            Path("/proc/self/clear_refs").write_text("5")
+            tepid.from_logits(given, engine=chosen)
+            peak = resident("VmHWM")
+            del given
+            own = peak - held
+            found.append((size, {"peak": peak, "own": own, "beyond": own - baseline}))
+    return found
