@@ -52,7 +52,7 @@ def both(first: Summing, second: Summing) -> Callable[[Block], Both]:
 
 @dataclass(frozen=True)
 class _Keyed:
-    """Summaries by key, for those keys that have rows."""
+    """Summaries, or counts, by key, for those keys that have rows."""
 
     parts: dict[Key, Any]
 
@@ -96,26 +96,13 @@ def each_answered(
     return results
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """How many rows of some weight each group has."""
-
-    counts: dict[str, int]
-
-    def __add__(self, other: "_Rows") -> "_Rows":
-        both = self.counts | other.counts
-        for name in self.counts.keys() & other.counts.keys():
-            both[name] = self.counts[name] + other.counts[name]
-        return _Rows(both)
-
-
 def rows_by_group(source: Source, engine: Engine) -> dict[str, int]:
     """How many rows of some weight each group has; where groups come with the rows, a pass."""
     if isinstance(source.groups, Carried):
-        counts = engine.total(_counted, source, "looking").counts
+        counts = engine.total(_counted, source, "looking").parts
     else:
         counts = _counts(source.groups, source.weight)
-    return dict(sorted(counts.items()))
+    return {str(name): counts[name] for name in sorted(counts, key=str)}
 
 
 def keys_of(source: Source, engine: Engine) -> tuple[Key, ...]:
@@ -123,11 +110,11 @@ def keys_of(source: Source, engine: Engine) -> tuple[Key, ...]:
     return (None,) if source.groups is None else (None, *rows_by_group(source, engine))
 
 
-def _counted(block: Block) -> _Rows:
-    return _Rows(_counts(block.groups, block.weight))
+def _counted(block: Block) -> _Keyed:
+    return _Keyed(_counts(block.groups, block.weight))
 
 
-def _counts(groups: Any, weight: Any) -> dict[str, int]:
+def _counts(groups: Any, weight: Any) -> dict[Key, Any]:
     if weight is not None and len(weight) == len(groups):
         groups = groups[np.asarray(weight) > 0]
     names, counts = np.unique(groups, return_counts=True)
