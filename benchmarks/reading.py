@@ -35,8 +35,8 @@ NOTE = """\
 Seconds of one `from_logits` on the same rows, in memory and from four files in the page cache.
 Ahead over plain is what reading ahead on a thread leaves of the time. Text is a hundredth of the
 rows, counted up to all of them. Far away: 5 ms of waiting for each block. Where all processors
-sum, decoding ahead wins little, since the engine itself reads while another thread sums; what is won
-is the waiting.
+sum, decoding ahead wins little, since the engine itself reads while another thread sums; what is
+won is the waiting.
 """
 
 

@@ -696,9 +696,10 @@ def test_no_more_is_read_ahead_than_was_said_and_closing_ends_the_thread():
         finally:
             closed.set()
 
+    before = threading.enumerate()
     reader = reading_ahead(items(), 3)
     assert next(reader) == 0
-    (thread,) = [t for t in threading.enumerate() if t.name.startswith("tepid-ahead")]
+    (thread,) = [thread for thread in threading.enumerate() if thread not in before]
     reader.close()
     thread.join(10)
     assert not thread.is_alive()
