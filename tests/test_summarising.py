@@ -80,6 +80,17 @@ def test_guarded_is_told_from_the_second_round(run):
     assert told["temperature"] == pytest.approx(tepid.guarded(_all(), budget=0.02).value, rel=1e-5)
 
 
+def test_a_bad_shard_can_be_left_out(run, tepid_here):
+    Path("broken.npy").write_bytes(b"\x93NUMPY")
+    _each(run)
+    code, _, said = tepid_here(
+        "summarise", "north.npy", "broken.npy", "south.npy", "--on-error", "skip", "-o", "both.npz"
+    )
+    assert code == 0
+    assert "1 of 3 files were left out" in said
+    assert tepid.Summaries.load("both.npz").curve == tepid.Summaries.load("all.npz").curve
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

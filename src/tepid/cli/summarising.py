@@ -1,7 +1,7 @@
 """`tepid summarise` and `tepid merge`: sums that may leave a site whose rows may not."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, cast
 
 import typer
 
@@ -22,6 +22,8 @@ def summarise(
         Path | None, typer.Option(help="The merged summaries of the first round, for UTS.")
     ] = None,
     sample_weight: Annotated[str | None, typer.Option(help="A file of one weight per row.")] = None,
+    filter: options.Filter = None,  # noqa: A002  # the option's name
+    on_error: options.OnError = "stop",
     probabilities: options.Probabilities = False,
     class_axis: options.ClassAxis = None,
     threads: options.ThreadCount = None,
@@ -45,7 +47,11 @@ def summarise(
         sample_weight=sample_weight,
         class_axis=class_axis,
         probabilities=probabilities,
+        filter=filter,
+        on_error=cast("Literal['stop', 'skip']", on_error),
     )
+    for sentence in source.notes:
+        output.note(sentence)
     about = f"summarise {None if first is None else first.prints}"
     with machine.working(about) as place:
         told = None if labels is None else source.labels
