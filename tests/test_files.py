@@ -721,3 +721,20 @@ def test_items_are_made_before_they_are_asked_for():
     assert second.wait(10)
     assert next(reader) == 2
     reader.close()
+
+
+def test_arrays_and_tables_may_lie_in_one_folder(tmp_path):
+    z = np.random.default_rng(3).normal(size=(90, 4)).astype(np.float32)
+    np.save(tmp_path / "a.npy", z[:30])
+    np.savez(tmp_path / "b.npz", logits=z[30:60])
+    np.savetxt(tmp_path / "c.csv", z[60:], delimiter=",", header="w,x,y,z", comments="")
+    assert np.allclose(open_source(tmp_path).whole(), z)
+
+
+def test_a_folder_of_too_few_files_of_labels_is_counted(tmp_path):
+    for name in ("a", "b"):
+        np.save(tmp_path / f"{name}.npy", np.eye(3))
+    (tmp_path / "y").mkdir()
+    np.save(tmp_path / "y" / "a.npy", np.zeros(6, int))
+    with pytest.raises(tepid.InputError, match="labels must be one file for each of the 2"):
+        open_source(str(tmp_path / "*.npy"), labels=tmp_path / "y")

@@ -80,6 +80,7 @@ def test_options_that_change_the_fit_find_nothing(fitted):
         (("--engine", "ray"), "--engine must be threads or dask, got ray"),
         (("--scheduler", "tcp://127.0.0.1:1"), "--scheduler must go with --engine dask"),
         (("--engine", "dask", "--threads", "2"), "--threads must go without --engine dask"),
+        (("--engine", "dask", "--scheduler", "here"), "such as tcp://HOST:8786, got here"),
         (("--checkpoint", "shards/0.npz"), "--checkpoint must be a folder, got shards/0.npz"),
     ],
 )

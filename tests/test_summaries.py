@@ -130,3 +130,11 @@ def test_a_file_of_another_kind_is_refused(sites, tmp_path):
     tepid.Tails.of(sites[1][0]).save(tmp_path / "tails.npz")
     with pytest.raises(tepid.InputError, match="must be a file of Summaries"):
         Summaries.load(tmp_path / "tails.npz")
+
+
+def test_other_classes_are_counted(sites):
+    few = tepid.summarise(sites[1][0][:, :4])
+    with pytest.raises(tepid.InputError, match="same classes, got 6 and 4"):
+        tepid.summarise(sites[1][0]) + few
+    with pytest.raises(tepid.InputError, match=r"given must be of the 6 classes .* got 4"):
+        tepid.summarise(sites[1][0], given=few)

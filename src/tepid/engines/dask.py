@@ -6,6 +6,7 @@ whatever scheduler Dask is set to.
 
 import contextlib
 import logging
+import re
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -120,6 +121,8 @@ def connected(address: str | None, progress: Progress | None = None) -> Iterator
     # What goes wrong is said once, by this engine.
     with _silent("distributed"), contextlib.ExitStack() as open_until_the_end:
         where: Any = address
+        if address is not None and not re.fullmatch(r"\w+://\S+:\d+", address):
+            raise InputError(f"scheduler must be an address such as tcp://HOST:8786, got {address}")
         if address is None:
             cluster = distributed.LocalCluster(processes=False, dashboard_address=":0")
             where = open_until_the_end.enter_context(cluster)

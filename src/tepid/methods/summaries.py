@@ -53,6 +53,11 @@ class Summaries:
         return round(self.curve.rows)
 
     def __add__(self, other: "Summaries") -> "Summaries":
+        classes = self.tails.classes, other.tails.classes
+        if classes[0] != classes[1]:
+            raise InputError(
+                f"summaries must be of the same classes, got {classes[0]} and {classes[1]}"
+            )
         if not np.array_equal(self.curve.thresholds, other.curve.thresholds):
             raise InputError(
                 "summaries must be of one round, given the same merged tails, got two rounds"
@@ -102,6 +107,11 @@ def summarise(
     source = open_source(logits, labels=labels, sample_weight=sample_weight, class_axis=class_axis)
     if labels is None:
         source = source.unlabelled()
+    if given is not None and source.classes not in (None, given.tails.classes):
+        raise InputError(
+            f"given must be of the {source.classes} classes of the logits, "
+            f"got {given.tails.classes}"
+        )
     thresholds = None if given is None else uts_question(given.tails).thresholds
     of = both(tails_of, partial(_curve, thresholds=thresholds))
     total = suited(engine, source).total(of, source, "summing")

@@ -27,7 +27,7 @@ def references(given: Any, role: str, logits: tuple[str, ...]) -> tuple[str, ...
     if places.is_path(given) and is_own_name(os.fspath(given)):
         return (f"#{os.fspath(given)}",) * len(logits)
     found = places.expanded(given, f"{NAMES[role]} file")
-    if len(found) == 1 and len(logits) > 1:
+    if len(found) == 1 < len(logits) and places.is_path(given) and os.fspath(given) == found[0]:
         return None
     if len(found) != len(logits):
         raise InputError(

@@ -92,15 +92,20 @@ def most_common(looks: tuple[Look, ...]) -> Look:
 
 def differing(found: Look, usual: Look) -> str:
     """In what a file differs from the others, or nothing."""
+    named = found.logits and usual.logits  # an array has no names to differ in
     for what, got, must in (
         ("classes", found.classes, usual.classes),
         ("values", found.kind, usual.kind),
-        ("columns of logits", ", ".join(found.logits[:20]), ", ".join(usual.logits[:20])),
+        ("columns of logits", _names(found if named else usual), _names(usual)),
         ("labels", "labels" if found.labelled else "none", "labels" if usual.labelled else "none"),
     ):
         if got != must:
             return f"with {what} {must}, got {got}"
     return ""
+
+
+def _names(look: Look) -> str:
+    return ", ".join(look.logits[:20])
 
 
 def joined(shards: tuple[Shard, ...], looks: tuple[Look, ...], name: str) -> Source:

@@ -23,7 +23,7 @@ def look(shard: Shard) -> Look:
     estimate = None if shard.filter else tables.estimated_rows(shard.place)
     return Look(
         max(width, 2),
-        "numbers",
+        "floating-point numbers",  # as which text is read
         tuple(names[i] for i in form.columns or range(len(names))),
         any(name.lower() in LABELS for name in names),
         estimate=estimate,
