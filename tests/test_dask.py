@@ -252,6 +252,7 @@ def test_a_task_that_fails_once_is_tried_again(client, rows, alone, tmp_path):
     assert t.value == pytest.approx(alone["logits"], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_changes_nothing(client, rows, alone, tmp_path):
     source = _shards(rows[0], {4: _Once(tmp_path / "killed", _die)})
     t = tepid.from_logits(source, engine=Dask(client))
@@ -259,6 +260,7 @@ def test_a_worker_that_is_killed_changes_nothing(client, rows, alone, tmp_path):
     assert t.value == pytest.approx(alone["logits"], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_corrupt_shard_is_named_and_not_tried_again(client, rows):
     source = _shards(rows[0], {3: _forbidden})
     with pytest.raises(tepid.InputError, match="shard 3 must be whole"):

@@ -126,6 +126,7 @@ def test_the_figures_of_a_set_show_what_was_not_calibrated_on(one, images):
     assert (images[mistakes] == shown).all(axis=(1, 2, 3)).sum() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one")
 def test_the_command_writes_every_figure(tmp_path, images, tepid_here):
     np.savez(tmp_path / "pictures.npz", images=images)

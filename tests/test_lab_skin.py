@@ -125,6 +125,7 @@ def test_a_finished_run_is_loaded_and_not_trained_again(trained, photographs, te
     assert (trained / "report.html").is_file()
 
 
+@pytest.mark.slow
 def test_the_galleries_of_a_run_show_the_images_it_was_tested_on(
     trained, photographs, tmp_path, tepid_here, monkeypatch
 ):

@@ -62,6 +62,7 @@ LIGHTER = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", tepid.lab.names())
 def test_every_recipe_runs_from_files_to_logits(name, sets, tmp_path, tepid_here):
     settings = next((LIGHTER[key] for key in LIGHTER if name.startswith(key)), [])
