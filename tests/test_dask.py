@@ -180,7 +180,7 @@ def test_tasks_are_called_by_what_they_do_and_only_summaries_travel(rows):
 def client():
     distributed = pytest.importorskip("distributed", reason="distributed is not installed")
     cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
     )
     with cluster, distributed.Client(cluster, set_as_default=False) as client:
         yield client
