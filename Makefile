@@ -24,7 +24,7 @@ check: $(VENV)/.setup ## The gates and the fast tests, in under two minutes.
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -m "not slow" -q
+	$(BIN)/python -m pytest -m "not slow" -q --numprocesses auto --dist loadfile
 
 docs: $(VENV)/.docs ## The documentation in site/, strictly: a dead link or an unknown name is an error.
 	$(BIN)/zensical build --strict --clean
