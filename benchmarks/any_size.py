@@ -12,7 +12,7 @@ from typing import Any
 
 import any_size_views as views
 import record
-from any_size_cells import SEED, WHERE, Size, peaks, timed, write
+from any_size_cells import SEED, WHERE, Size, peaks, summary_bytes, timed, write
 from memory import alone
 
 CLASSES = (10, 100, 1000)
@@ -29,8 +29,8 @@ def measured(values: tuple[int, ...], folder: Path) -> list[dict[str, Any]]:
         sizes = [Size(classes, count) for count in values]
         for size in sizes:
             alone(write, folder, size)
-            cells += alone(timed, folder, size)
-            print(views.progress(cells[-9:]), flush=True)
+        cells += alone(timed, folder, sizes)
+        print(views.progress([cell for cell in cells if cell["classes"] == classes]), flush=True)
         for where, engine in itertools.product(WHERE, LOOKED_AT):
             for size, megabytes in alone(peaks, folder, sizes, where, engine):
                 _find(cells, size, where, engine)["megabytes"] = megabytes
@@ -54,7 +54,11 @@ def main() -> None:
     about = record.circumstances(command, SEED, 2, PACKAGES)
     with tempfile.TemporaryDirectory() as folder:
         cells = measured(VALUES[:3] if small else VALUES, Path(folder))
-    figures = {"cells": cells, "verdicts": views.verdicts(cells)}
+    figures = {
+        "cells": cells,
+        "verdicts": views.verdicts(cells),
+        "summary_bytes": {str(k): alone(summary_bytes, k) for k in (1000, 10**6)},
+    }
     text = "\n".join([record.preamble("Any size", about), views.report(figures)])
     print(text)
     if not small:

@@ -21,8 +21,9 @@ SEED = 0
 PARTS = 8
 WHERE = ("array", "npy", "parquet")
 ENGINES = ("1 thread", "2 threads", "Dask")
-# Each contestant has its turn until so many rounds or seconds are over, but three times at least.
-ROUNDS, SECONDS, LEAST = 40, 10.0, 3
+# All have their turns until so many rounds or seconds are over, but four rounds at least; fits of
+# a small set have five turns in each.
+MOST, SECONDS, LEAST, SMALL = 20, 240.0, 4, 10**6
 GROUP = 1 << 22  # logits in a row group of Parquet
 
 
@@ -114,21 +115,26 @@ def data(folder: Path, size: Size, where: str, engine: Any) -> Any:
     return held
 
 
-def timed(folder: Path, size: Size) -> list[dict[str, Any]]:
-    """How long each fit of a size takes; they take turns, so that a busy minute hits all."""
+def timed(folder: Path, sizes: list[Size]) -> list[dict[str, Any]]:
+    """How long each fit takes; sizes and ways take turns, so that a busy minute hits them all."""
     with engines(ENGINES) as every:
-        calls = dict(_calls(folder, size, every))
-        values = {way: call().value for way, call in calls.items()}  # warms the cache, and compiles
-        seconds: dict[tuple[str, str], list[float]] = {way: [] for way in calls}
+        calls = {(size, *way): call for size in sizes for way, call in _calls(folder, size, every)}
+        values = {key: call().value for key, call in calls.items()}  # compiles, warms the cache
+        found: dict[Any, list[tuple[float, float]]] = {key: [] for key in calls}
         begun = time.perf_counter()
-        for done in range(ROUNDS):
+        for done in range(MOST):
             if done >= LEAST and time.perf_counter() - begun > SECONDS:
                 break
-            for way, call in calls.items():
-                start = time.perf_counter()
-                call()
-                seconds[way].append(time.perf_counter() - start)
-    return [_cell(size, *way, found, values[way]) for way, found in seconds.items()]
+            for key, call in calls.items():
+                found[key] += [_spent(call) for _ in range(1 if key[0].values > SMALL else 5)]
+    return [_cell(*key, spent, values[key]) for key, spent in found.items()]
+
+
+def _spent(call: Callable[[], Any]) -> tuple[float, float]:
+    """Seconds by the clock and by the processors."""
+    start, used = time.perf_counter(), time.process_time()
+    call()
+    return time.perf_counter() - start, time.process_time() - used
 
 
 def _calls(
@@ -143,7 +149,8 @@ def _calls(
             yield (where, name), partial(tepid.from_logits, given, engine=engine)
 
 
-def _cell(size: Size, where: str, engine: str, seconds: list[float], t: float) -> dict[str, Any]:
+def _cell(size: Size, where: str, engine: str, spent: Any, t: float) -> dict[str, Any]:
+    seconds, used = zip(*spent, strict=True)
     return {
         "classes": size.classes,
         "values": size.values,
@@ -151,10 +158,23 @@ def _cell(size: Size, where: str, engine: str, seconds: list[float], t: float) -
         "engine": engine,
         "seconds": min(seconds),
         "median": statistics.median(seconds),
+        "processor_seconds": min(used),
         "calls": len(seconds),
         "rows_per_second": size.rows / min(seconds),
         "temperature": t,
     }
+
+
+def summary_bytes(classes: int) -> dict[str, int]:
+    """How large what travels is: the summary of the first pass, and that of the second."""
+    import tepid  # noqa: PLC0415
+    from tepid import records  # noqa: PLC0415
+    from tepid.methods.logits import uts_question  # noqa: PLC0415
+
+    z = part(Size(classes, 4 * PARTS * classes), 0)
+    tails = tepid.Tails.of(z)
+    curve = tepid.Curve.of(z, thresholds=uts_question(tails).thresholds, bins=0)
+    return {"tails": len(records.packed(tails)), "curve": len(records.packed(curve))}
 
 
 def peaks(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import any_size_page
 from reproduced import OF_REPRODUCTION
 from tables import methods, overhead, percent, resnet20, table, warmup
 
@@ -17,6 +18,7 @@ PAGES = (
     ROOT / "docs" / "methods.md",
     ROOT / "docs" / "reproduction.md",
     ROOT / "docs" / "online.md",
+    ROOT / "docs" / "any-size.md",
 )
 RESULTS = Path(__file__).parent / "results"
 PEERS = ("scikit-learn", "probmetrics", "torch L-BFGS")
@@ -161,6 +163,7 @@ def contents() -> dict[str, str]:
     parts = _read("evidence")["parts"]
     makers: tuple[Callable[[dict[str, Any]], str], ...] = OF_EVIDENCE
     others = {make.__name__: make(_read(make.__name__)) for make in OF_THEIR_OWN}
+    others |= {make.__name__: make(_read("any_size")) for make in OF_SIZES}
     found = _read("reproduction")
     again = {make.__name__: make(found) for make in OF_REPRODUCTION}
     return {make.__name__: make(parts) for make in makers} | others | again
@@ -177,7 +180,15 @@ def _excess(figures: dict[str, Any]) -> str:
 
 
 # Each from the results file of its own name.
-OF_THEIR_OWN = (speed, rules, resnet20, warmup, methods, overhead)
+OF_THEIR_OWN = (speed, rules, resnet20, warmup, methods, overhead, any_size_page.chaos)
+OF_SIZES = (
+    any_size_page.sizes,
+    any_size_page.size_rates,
+    any_size_page.size_clock,
+    any_size_page.size_memory,
+    any_size_page.size_words,
+    any_size_page.paper,
+)
 
 
 def between(text: str, name: str, content: str) -> str:

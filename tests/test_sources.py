@@ -4,6 +4,7 @@ import gc
 import os
 import pickle
 import re
+import time
 import warnings
 
 import numpy as np
@@ -763,3 +764,22 @@ def test_what_is_no_ordinary_file_is_not_replaced(suffix, made, tmp_path):
         write_blocks(path, iter([made[0]]))
     assert path.is_fifo()
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_headers_are_parsed_one_at_a_time(tmp_path, monkeypatch):
+    # CPython 3.11 now and then raises SystemError where two threads parse Python at once.
+    opened, inside, most = np.lib.format.open_memmap, [], []
+
+    def watched(*args, **options):
+        inside.append(1)
+        most.append(len(inside))
+        time.sleep(0.001)
+        inside.pop()
+        return opened(*args, **options)
+
+    monkeypatch.setattr(np.lib.format, "open_memmap", watched)
+    for number in range(20):
+        np.save(tmp_path / f"{number}.npy", np.eye(3))
+    assert open_source(tmp_path).rows == 60
+    assert len(most) == 20
+    assert max(most) == 1

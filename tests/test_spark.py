@@ -1,9 +1,11 @@
 """On Spark every method gives the temperature that threads give, and no row leaves it."""
 
 import os
+import runpy
 import shutil
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -161,4 +163,17 @@ def test_an_expression_of_spark_applies_a_temperature(lists):
     applied = lists.selectExpr("id", f"{expression} AS p").toArrow()
     order = np.argsort(applied["id"].to_numpy())
     p = np.stack(applied["p"].to_pylist())[order]
+    np.testing.assert_allclose(p, t(Z), atol=1e-6)
+
+
+def test_the_example_for_spark_submit_runs(session, lists, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lists.write.parquet("logits")
+    path = Path(__file__).parents[1] / "examples" / "spark_fit.py"
+    runpy.run_path(str(path))["main"]("logits", "calibrated")
+    t = tepid.load("calibration.json")
+    assert t.value == pytest.approx(tepid.from_logits(Z).value, rel=1e-9)
+    written = session.read.parquet("calibrated").toArrow()
+    order = np.argsort(written["id"].to_numpy())
+    p = np.stack(written["probabilities"].to_pylist())[order]
     np.testing.assert_allclose(p, t(Z), atol=1e-6)

@@ -7,6 +7,7 @@ ever unpickled.
 import contextlib
 import mmap
 import os
+import threading
 import zipfile
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
@@ -23,6 +24,9 @@ from tepid.sources.stored import File
 # larger than memory is never resident as a whole.
 _RESIDENT = 16 << 20
 _DAMAGE = (*streams.DAMAGE, zipfile.BadZipFile)
+# NumPy parses a header as Python, in which CPython 3.11 and 3.12 fail, though rarely, where two
+# threads do so at once: https://github.com/python/cpython/issues/106905
+_ONE_BY_ONE = threading.Lock()
 
 
 def named(path: str | os.PathLike[str]) -> tuple[Path, str]:
@@ -69,7 +73,8 @@ def _open_npy(place: str, fragment: str, member: str) -> File:  # noqa: ARG001  
     try:
         if remote.is_url(place):
             return _streaming(place, name)
-        array = np.lib.format.open_memmap(place, mode="r")
+        with _ONE_BY_ONE:
+            array = np.lib.format.open_memmap(place, mode="r")
     except InputError:
         raise
     except _DAMAGE as error:
@@ -91,9 +96,10 @@ def _streaming(place: str, name: str) -> File:
 
 def _header(file: Any) -> tuple[tuple[int, ...], bool, Any]:
     version = np.lib.format.read_magic(file)
-    if version == (1, 0):
-        return np.lib.format.read_array_header_1_0(file)
-    return np.lib.format.read_array_header_2_0(file)
+    with _ONE_BY_ONE:
+        if version == (1, 0):
+            return np.lib.format.read_array_header_1_0(file)
+        return np.lib.format.read_array_header_2_0(file)
 
 
 def _streamed(place: str, rows: int) -> Iterator[Any]:

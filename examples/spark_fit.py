@@ -1,0 +1,29 @@
+"""Fit a temperature to logits in Spark, and write the probabilities beside them.
+
+spark-submit --master yarn examples/spark_fit.py s3a://bucket/logits s3a://bucket/calibrated
+
+The logits are an array column `logits`, or a column of floating-point numbers for each class. Every
+worker needs tepid and pyarrow in its Python; the temperature is written to calibration.json here.
+"""
+
+import sys
+
+from pyspark.sql import SparkSession
+
+import tepid
+from tepid.sources.frames import probabilities_expression
+
+
+def main(logits: str, out: str) -> None:
+    """One job for each pass, and one for the probabilities, which needs no Python."""
+    spark = SparkSession.builder.appName("tepid").getOrCreate()
+    frame = spark.read.parquet(logits)
+    t = tepid.from_logits(frame)
+    t.save("calibration.json")
+    print(f"T = {t.value:.4f} from {t.samples} rows")
+    expression = probabilities_expression(t.value)
+    frame.selectExpr("*", f"{expression} AS probabilities").write.parquet(out)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
