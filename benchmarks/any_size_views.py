@@ -9,16 +9,19 @@ import record
 ENGINES = ("1 thread", "2 threads", "Dask")
 CLOCKS = {"processors": "processor time", "exponent": "time by the clock"}
 WHERE = {"array": "memory", "npy": "npy files", "parquet": "Parquet files"}
-# A fit is long enough to tell its growth when it takes so many times as long as the smallest.
-LONG = 20
+# A fit tells how time grows when it takes so many times as long as the smallest, which only starts.
+LONG = 3
 EXPONENT, LEAST_RATIO, MOST_GROWTH = 0.05, 0.6, 1.25
 NOTE = """\
 `tepid.from_logits` with all that it reports, on float32 logits in eight parts; `synthetic` says how
 they are made. A logit is one value of one row, so that 10⁸ of them are 10⁷ rows of 10 classes or
 10⁵ of 1000. Times are the least of at least four, sizes and ways take turns, files are in the page
 cache. Processor time is that of all threads of the process together: what the clock would show of
-one thread on a machine that has nothing else to do, and what other people's work disturbs less. Dask is what `--engine dask` starts, two threads in the same process, and from memory it has
-the rows on its workers. Megabytes (10⁶ bytes): the most that a process held during the fit, mapped
+one thread on a machine that has nothing else to do, and what other people's work disturbs less.
+Exponents are slopes of the logarithm of the time beyond that of the smallest set, which a start
+costs, over the sizes that take at least three times as long as that.
+Dask is what `--engine dask` starts, two threads in the same process, and from memory it has the
+rows on its workers. Megabytes (10⁶ bytes): the most that a process held during the fit, mapped
 pages included, beyond what it held after a first fit of the smallest set, and beyond the rows
 themselves where they are in memory; of 10⁸ logits those are 400.
 """
@@ -29,7 +32,8 @@ Cell = dict[str, Any]
 def progress(cells: list[Cell]) -> str:
     """The rates of one number of classes, as soon as they are there."""
     classes = cells[0]["classes"]
-    return f"K = {classes}, rows per second, {cells[-1]['calls']} calls\n{rates(cells, classes, 'seconds')}\n"
+    head = f"K = {classes}, rows per second, {cells[-1]['calls']} calls"
+    return f"{head}\n{rates(cells, classes, 'seconds')}\n"
 
 
 def verdicts(cells: list[Cell]) -> dict[str, Any]:
@@ -64,15 +68,15 @@ def _named(cell: Cell) -> Cell:
 def _exponent(line: list[Cell]) -> Cell:
     """The slope of log time against log size over those that take long enough, three at least.
 
-    Once by the clock, and once by the processors, which other people's work disturbs less.
+    Time is that beyond the smallest's. Once by the clock, and once by the processors.
     """
     long = [c for c in line if c["seconds"] >= LONG * line[0]["seconds"]]
     used = line[-max(3, len(long)) :]
-    x = np.log([c["values"] for c in used])
-    slopes = {
-        name: float(np.polyfit(x, np.log([c[key] for c in used]), 1)[0])
-        for name, key in (("exponent", "seconds"), ("processors", "processor_seconds"))
-    }
+    x = np.log([c["values"] - line[0]["values"] for c in used])
+    slopes = {}
+    for name, key in (("exponent", "seconds"), ("processors", "processor_seconds")):
+        beyond = [c[key] - line[0][key] for c in used]
+        slopes[name] = float(np.polyfit(x, np.log(beyond), 1)[0])
     return {**_named(line[0]), **slopes, "from": used[0]["values"]}
 
 

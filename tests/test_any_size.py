@@ -1,0 +1,69 @@
+"""The table of sizes says what was measured, and would say it if time or memory grew."""
+
+import pytest
+
+from tests.scripts import benchmark
+
+VIEWS = benchmark("any_size_views")
+SIZES = (10**4, 10**5, 10**6, 10**7, 3 * 10**7, 10**8)
+
+
+def _cells(exponent=1.0, fixed=0.001, decoding=1.1, grows=0.0):
+    """Cells of fits that take so long: a fixed time and a power of the size."""
+    slower = {"array": 1.0, "npy": decoding, "parquet": 3.0}
+    return [
+        {
+            "classes": 10,
+            "values": n,
+            "where": where,
+            "engine": engine,
+            "calls": 3,
+            "seconds": fixed + factor * 1e-8 * n**exponent,
+            "processor_seconds": fixed + factor * 1e-8 * n**exponent,
+            "megabytes": {"own": 150 + grows * n, "beyond": 10 + grows * n},
+        }
+        for n in SIZES
+        for where, factor in slower.items()
+        for engine in VIEWS.ENGINES
+    ]
+
+
+def _said(cells):
+    """Which findings were met, by the first words of each."""
+    lines = VIEWS.findings(VIEWS.verdicts(cells)).splitlines()[2:]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {(" ".join(row[0].split()[:3]), row[3]) for row in rows}
+
+
+def test_what_grows_linearly_is_seen_whatever_the_fixed_cost():
+    for fixed in (1e-5, 0.1):
+        found = VIEWS.verdicts(_cells(fixed=fixed))["exponents"]
+        assert all(abs(e["exponent"] - 1) < 0.001 for e in found)
+        assert all(e["processors"] == e["exponent"] for e in found)
+
+
+def test_the_smallest_sizes_are_left_out_where_they_cost_only_the_start():
+    (start,) = {e["from"] for e in VIEWS.verdicts(_cells(fixed=0.02))["exponents"]}
+    assert start == 10**7
+
+
+@pytest.mark.parametrize(
+    ("change", "missed"),
+    [
+        ({"exponent": 1.1}, "exponent of time"),
+        ({"exponent": 0.9}, "exponent of processor"),
+        ({"decoding": 1.8}, "rate from npy"),
+        ({"grows": 1e-6}, "memory for 10⁸"),
+    ],
+)
+def test_what_misses_is_said(change, missed):
+    assert (missed, "met") in _said(_cells())
+    assert (missed, "missed") in _said(_cells(**change))
+    assert ("rate from Parquet", "missed") in _said(_cells())
+
+
+def test_a_table_has_a_row_for_each_size_and_a_column_for_each_way():
+    lines = VIEWS.rates(_cells(), 10, "seconds").splitlines()
+    assert len(lines) == 2 + len(SIZES)
+    assert lines[0].count("|") == 2 + 9 + 1
+    assert lines[-2].startswith("| 3·10⁷ ")
