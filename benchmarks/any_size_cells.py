@@ -23,7 +23,7 @@ WHERE = ("array", "npy", "parquet")
 ENGINES = ("1 thread", "2 threads", "Dask")
 # All have their turns until so many rounds or seconds are over, but four rounds at least; fits of
 # a small set have five turns in each.
-MOST, SECONDS, LEAST, SMALL = 20, 240.0, 4, 10**6
+MOST, SECONDS, LEAST, SMALL = 20, 200.0, 4, 10**6
 GROUP = 1 << 22  # logits in a row group of Parquet
 
 

@@ -9,8 +9,8 @@ import record
 ENGINES = ("1 thread", "2 threads", "Dask")
 CLOCKS = {"processors": "processor time", "exponent": "time by the clock"}
 WHERE = {"array": "memory", "npy": "npy files", "parquet": "Parquet files"}
-# A fit tells how time grows when it takes so many times as long as the smallest, which only starts.
-LONG = 3
+# From here on the rows do not fit into a processor's cache, and Dask does more than start.
+FROM = 10**7
 EXPONENT, LEAST_RATIO, MOST_GROWTH = 0.05, 0.6, 1.25
 NOTE = """\
 `tepid.from_logits` with all that it reports, on float32 logits in eight parts; `synthetic` says how
@@ -18,8 +18,8 @@ they are made. A logit is one value of one row, so that 10⁸ of them are 10⁷ 
 10⁵ of 1000. Times are the least of at least four, sizes and ways take turns, files are in the page
 cache. Processor time is that of all threads of the process together: what the clock would show of
 one thread on a machine that has nothing else to do, and what other people's work disturbs less.
-Exponents are slopes of the logarithm of the time beyond that of the smallest set, which a start
-costs, over the sizes that take at least three times as long as that.
+Exponents are slopes of the logarithm of time, beyond what the quickest of the smaller sets takes,
+which a start costs, against that of the number of logits.
 Dask is what `--engine dask` starts, two threads in the same process, and from memory it has the
 rows on its workers. Megabytes (10⁶ bytes): the most that a process held during the fit, mapped
 pages included, beyond what it held after a first fit of the smallest set, and beyond the rows
@@ -66,17 +66,17 @@ def _named(cell: Cell) -> Cell:
 
 
 def _exponent(line: list[Cell]) -> Cell:
-    """The slope of log time against log size over those that take long enough, three at least.
+    """The slope of log time against log size; time is that beyond what a start costs.
 
-    Time is that beyond the smallest's. Once by the clock, and once by the processors.
+    Once by the clock, and once by the processors.
     """
-    long = [c for c in line if c["seconds"] >= LONG * line[0]["seconds"]]
-    used = line[-max(3, len(long)) :]
-    x = np.log([c["values"] - line[0]["values"] for c in used])
+    used = [c for c in line if c["values"] >= FROM] or line
+    x = np.log([c["values"] for c in used])
     slopes = {}
     for name, key in (("exponent", "seconds"), ("processors", "processor_seconds")):
-        beyond = [c[key] - line[0][key] for c in used]
-        slopes[name] = float(np.polyfit(x, np.log(beyond), 1)[0])
+        start = min(c[key] for c in line[:-1])
+        beyond = [c[key] - start for c in used]
+        slopes[name] = float(np.polyfit(x, np.log(np.maximum(beyond, start / 1e3)), 1)[0])
     return {**_named(line[0]), **slopes, "from": used[0]["values"]}
 
 
@@ -142,7 +142,7 @@ def _grown(exponents: list[Cell], engine: str, by: str) -> tuple[str, ...]:
     some = [e for e in exponents if e["engine"] == engine]
     found = [e[by] for e in some]
     verdict = _met(holds=all(abs(e - 1) <= EXPONENT for e in found))
-    start = " or ".join(_power(n) for n in sorted({e["from"] for e in some}))
+    start = _power(some[0]["from"])
     name = f"exponent of {CLOCKS[by]}, {engine}, from {start} logits"
     return name, _span(found, 3), f"1 ± {EXPONENT}", verdict
 
