@@ -1,7 +1,6 @@
 """What docs/any-size.md shows of the sizes and of the chaos, from the files of results."""
 
 import textwrap
-from functools import partial
 from typing import Any
 
 import any_size_views as views
@@ -52,13 +51,8 @@ def sizes(result: dict[str, Any]) -> str:
 
 
 def size_rates(result: dict[str, Any]) -> str:
-    """Rows per second of processor time, for each number of classes."""
-    return _by_classes(result, partial(views.rates, by="processor_seconds"))
-
-
-def size_clock(result: dict[str, Any]) -> str:
-    """Rows per second by the clock, for each number of classes."""
-    return _by_classes(result, partial(views.rates, by="seconds"))
+    """Rows per second, for each number of classes."""
+    return _by_classes(result, views.rates)
 
 
 def size_memory(result: dict[str, Any]) -> str:
@@ -76,7 +70,7 @@ def size_words(result: dict[str, Any]) -> str:
     """Why Parquet is slower, in words."""
     shares = {
         where: [
-            100 * s["processors"]
+            100 * s["share"]
             for s in result["verdicts"]["shares"]
             if s["where"] == where and s["engine"] != "Dask"
         ]
@@ -84,16 +78,14 @@ def size_words(result: dict[str, Any]) -> str:
     }
     npy, parquet = (f"{min(s):.0f} to {max(s):.0f} %" for s in shares.values())
     memory, decoded = (_largest(result, 1000, w, "1 thread") for w in ("array", "parquet"))
-    summing, both = (
-        1e9 * cell["processor_seconds"] / cell["values"] / PASSES for cell in (memory, decoded)
-    )
+    summing, both = (1e9 * cell["seconds"] / cell["values"] / PASSES for cell in (memory, decoded))
     return _filled(WORDS.format(npy=npy, parquet=parquet, decoding=both - summing, summing=summing))
 
 
 def paper(result: dict[str, Any]) -> str:
     """What the rates mean for 10¹² logits on a hundred nodes, and what would break first."""
     rates = [_largest(result, k, "array", "1 thread") for k in (10, 1000)]
-    slow, fast = (cell["values"] / cell["processor_seconds"] for cell in rates)
+    slow, fast = (cell["values"] / cell["seconds"] for cell in rates)
     least, most = (LOGITS / (rate * NODES * CORES) for rate in (fast, slow))
     reading = LOGITS * BYTES * PASSES / (NODES * NETWORK)
     parts = LOGITS * BYTES / PART

@@ -7,10 +7,9 @@ import numpy as np
 import record
 
 ENGINES = ("1 thread", "2 threads", "Dask")
-CLOCKS = {"processors": "processor time", "exponent": "time by the clock"}
 WHERE = {"array": "memory", "npy": "npy files", "parquet": "Parquet files"}
-# From here on the rows do not fit into a processor's cache, and Dask does more than start.
-FROM = 10**7
+# Fewer logits than this are fewer rows than parts, or than classes.
+FROM = 10**5
 EXPONENT, LEAST_RATIO, MOST_GROWTH = 0.05, 0.6, 1.25
 NOTE = """\
 `tepid.from_logits` with all that it reports, on float32 logits in eight parts; `synthetic` says how
@@ -18,10 +17,9 @@ they are made. A logit is one value of one row, so that 10⁸ of them are 10⁷ 
 10⁵ of 1000. Times are the least of at least four, sizes and ways take turns, files are in the page
 cache. Processor time is that of all threads of the process together: what the clock would show of
 one thread on a machine that has nothing else to do, and what other people's work disturbs less.
-Exponents are slopes of the logarithm of time, beyond what the quickest of the smaller sets takes,
-which a start costs, against that of the number of logits.
-Dask is what `--engine dask` starts, two threads in the same process, and from memory it has the
-rows on its workers. Megabytes (10⁶ bytes): the most that a process held during the fit, mapped
+Exponents are those of `start + b N^p`, fitted to the times from 10⁵ logits on. Dask is what
+`--engine dask` starts, two threads in the same process, and from memory it has the rows on its
+workers. Parquet is a column of lists in row groups of 2²⁰ logits, of which some are held at once. Megabytes (10⁶ bytes): the most that a process held during the fit, mapped
 pages included, beyond what it held after a first fit of the smallest set, and beyond the rows
 themselves where they are in memory; of 10⁸ logits those are 400.
 """
@@ -33,7 +31,7 @@ def progress(cells: list[Cell]) -> str:
     """The rates of one number of classes, as soon as they are there."""
     classes = cells[0]["classes"]
     head = f"K = {classes}, rows per second, {cells[-1]['calls']} calls"
-    return f"{head}\n{rates(cells, classes, 'seconds')}\n"
+    return f"{head}\n{rates(cells, classes)}\n"
 
 
 def verdicts(cells: list[Cell]) -> dict[str, Any]:
@@ -66,18 +64,17 @@ def _named(cell: Cell) -> Cell:
 
 
 def _exponent(line: list[Cell]) -> Cell:
-    """The slope of log time against log size; time is that beyond what a start costs.
-
-    Once by the clock, and once by the processors.
-    """
-    used = [c for c in line if c["values"] >= FROM] or line
-    x = np.log([c["values"] for c in used])
-    slopes = {}
-    for name, key in (("exponent", "seconds"), ("processors", "processor_seconds")):
-        start = min(c[key] for c in line[:-1])
-        beyond = [c[key] - start for c in used]
-        slopes[name] = float(np.polyfit(x, np.log(np.maximum(beyond, start / 1e3)), 1)[0])
-    return {**_named(line[0]), **slopes, "from": used[0]["values"]}
+    """The exponent p and the seconds of a start in `start + b size^p`, by relative squares."""
+    used = [c for c in line if c["values"] >= FROM]
+    size, seconds = (np.array([c[name] for c in used], float) for name in ("values", "seconds"))
+    fits = []
+    for p in np.linspace(0.7, 1.3, 601):
+        terms = np.stack([np.ones(len(used)), size**p], axis=1) / seconds[:, None]
+        scale = terms.max(axis=0)
+        found = np.linalg.lstsq(terms / scale, np.ones(len(used)), rcond=None)[0] / scale
+        fits.append((float(((terms @ found - 1) ** 2).mean()), float(p), float(found[0])))
+    error, exponent, start = min(fits)
+    return {**_named(line[0]), "exponent": exponent, "start": start, "error": error**0.5}
 
 
 def _growth(line: list[Cell]) -> Cell:
@@ -93,11 +90,10 @@ def _share(cells: list[Cell], last: Cell) -> Cell:
     same = (c for c in cells if c["values"] == last["values"])
     key = (last["classes"], "array", last["engine"])
     memory = next(c for c in same if _key(c) == key)
-    by = {"share": "seconds", "processors": "processor_seconds"}
-    return {**_named(last), **{name: memory[key] / last[key] for name, key in by.items()}}
+    return {**_named(last), "share": memory["seconds"] / last["seconds"]}
 
 
-def rates(cells: list[Cell], classes: int, by: str) -> str:
+def rates(cells: list[Cell], classes: int, by: str = "seconds") -> str:
     """Rows per second of one number of classes: a row for each size, a column for each way."""
     ways = [(where, engine) for where in WHERE for engine in ENGINES]
     head = ["logits", "rows", *(f"{WHERE[w]}, {e}" for w, e in ways)]
@@ -128,8 +124,8 @@ def _by_size(
 
 def findings(judged: dict[str, Any]) -> str:
     """What must be shown, from the least figure of each kind to the greatest."""
-    rows = [_grown(judged["exponents"], engine, by) for by in CLOCKS for engine in ENGINES]
-    rows += [_read(judged["shares"], w, by) for by in CLOCKS for w in ("npy", "parquet")]
+    rows = [_grown(judged["exponents"], engine) for engine in ENGINES]
+    rows += [_read(judged["shares"], where) for where in ("npy", "parquet")]
     growth = [g["growth"] for g in judged["growth"]]
     verdict = _met(holds=max(growth) <= MOST_GROWTH)
     rows.append(
@@ -138,20 +134,19 @@ def findings(judged: dict[str, Any]) -> str:
     return record.table(("", "measured", "must be", ""), rows)
 
 
-def _grown(exponents: list[Cell], engine: str, by: str) -> tuple[str, ...]:
+def _grown(exponents: list[Cell], engine: str) -> tuple[str, ...]:
     some = [e for e in exponents if e["engine"] == engine]
-    found = [e[by] for e in some]
+    found = [e["exponent"] for e in some]
     verdict = _met(holds=all(abs(e - 1) <= EXPONENT for e in found))
-    start = _power(some[0]["from"])
-    name = f"exponent of {CLOCKS[by]}, {engine}, from {start} logits"
+    start = f"{1e3 * max(e['start'] for e in some):.0f} ms"
+    name = f"exponent of time, {engine}, beyond a start of at most {start}"
     return name, _span(found, 3), f"1 ± {EXPONENT}", verdict
 
 
-def _read(shares: list[Cell], where: str, by: str) -> tuple[str, ...]:
-    name = "share" if by == "exponent" else by
-    found = [s[name] for s in shares if s["where"] == where and s["engine"] != "Dask"]
+def _read(shares: list[Cell], where: str) -> tuple[str, ...]:
+    found = [s["share"] for s in shares if s["where"] == where and s["engine"] != "Dask"]
     verdict = _met(holds=min(found) >= LEAST_RATIO)
-    name = f"rate from {WHERE[where]} over that from memory, {CLOCKS[by]}"
+    name = f"rate from {WHERE[where]} over that from memory, threads"
     return name, _span(found), f"≥ {LEAST_RATIO}", verdict
 
 

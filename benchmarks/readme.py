@@ -184,7 +184,6 @@ OF_THEIR_OWN = (speed, rules, resnet20, warmup, methods, overhead, any_size_page
 OF_SIZES = (
     any_size_page.sizes,
     any_size_page.size_rates,
-    any_size_page.size_clock,
     any_size_page.size_memory,
     any_size_page.size_words,
     any_size_page.paper,
