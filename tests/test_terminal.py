@@ -1,5 +1,6 @@
 """The terminal: greeting, help, doctor, progress, Ctrl-C, completion and pictures of text."""
 
+import contextlib
 import importlib.metadata
 import io
 import json
@@ -324,6 +325,19 @@ def test_ctrl_c_stops_a_fit_with_a_sentence_and_keeps_the_old_file(vast, termina
     assert sorted(p.name for p in vast.parent.iterdir()) == ["cal.json", "vast.npy"]
 
 
+def _written(child, folder):
+    """Whether a process has begun to write into a folder: under a hidden name, or under none."""
+    if any(path.stat().st_size for path in folder.glob(".p.csv.*")):
+        return True
+    for file in Path(f"/proc/{child.pid}/fd").glob("*"):
+        with contextlib.suppress(OSError):  # closed by now
+            place = str(file.readlink())
+            nameless = place.startswith(str(folder)) and place.endswith("(deleted)")
+            if nameless and file.stat().st_size:
+                return True
+    return False
+
+
 @pytest.mark.slow
 def test_ctrl_c_leaves_no_temporary_file(vast):
     calibration = vast.with_name("cal.json")
@@ -334,7 +348,7 @@ def test_ctrl_c_leaves_no_temporary_file(vast):
         stderr=subprocess.PIPE,
         encoding="utf-8",
     )
-    while child.poll() is None and not any(p.stat().st_size for p in vast.parent.glob(".p.csv.*")):
+    while child.poll() is None and not _written(child, vast.parent):
         time.sleep(0.05)
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=30)
