@@ -181,9 +181,6 @@ def small_data(tmp_path, monkeypatch, fashion):
     site = np.where(np.arange(400) % 2, "clinic", "field")
     np.savez("sites.npz", logits=logits, labels=labels, site=site)
     Path("classes.txt").write_text("\n".join(tepid.demo.fashion()["names"]))
-    Path("shards").mkdir()
-    for number, part in enumerate(np.array_split(logits, 3)):
-        np.save(Path("shards", f"{number}.npy"), part)
     np.save("north.npy", logits[:250])
     np.save("south.npy", logits[250:])
     Path("photos").mkdir()
