@@ -6,7 +6,6 @@ of its own, which imports what the cell needs and no more.
 """
 
 import contextlib
-import itertools
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -22,10 +21,10 @@ SEED = 0
 PARTS = 8
 WHERE = ("array", "npy", "parquet")
 ENGINES = ("1 thread", "2 threads", "Dask")
-# All have their turns until so many seconds are over, but four rounds at least; smaller sets have
-# more turns in each.
-SECONDS, LEAST, TURNS, LARGE = 200.0, 4, 8, 10**8
-GROUP = 1 << 20  # logits in a row group of Parquet
+# All have their turns until so many rounds or seconds are over, but four rounds at least; fits of
+# a small set have five turns in each.
+MOST, SECONDS, LEAST, SMALL = 20, 200.0, 4, 10**6
+GROUP = 1 << 22  # logits in a row group of Parquet
 
 
 class Size(NamedTuple):
@@ -123,12 +122,11 @@ def timed(folder: Path, sizes: list[Size]) -> list[dict[str, Any]]:
         values = {key: call().value for key, call in calls.items()}  # compiles, warms the cache
         found: dict[Any, list[tuple[float, float]]] = {key: [] for key in calls}
         begun = time.perf_counter()
-        for done in itertools.count():
+        for done in range(MOST):
             if done >= LEAST and time.perf_counter() - begun > SECONDS:
                 break
             for key, call in calls.items():
-                turns = min(TURNS, max(1, LARGE // key[0].values))
-                found[key] += [_spent(call) for _ in range(turns)]
+                found[key] += [_spent(call) for _ in range(1 if key[0].values > SMALL else 5)]
     return [_cell(*key, spent, values[key]) for key, spent in found.items()]
 
 

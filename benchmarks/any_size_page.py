@@ -16,6 +16,11 @@ From mapped files in the page cache a fit runs at {npy} of its rate from memory,
 {parquet}: to decode a column of lists takes pyarrow {decoding:.1f} ns a logit, to sum it takes
 tepid {summing:.1f} ns (1000 classes, one thread), and every pass decodes anew. What is fitted often
 is worth keeping as `.npy`.
+
+Exponents beyond 1 ± .05: {missed}. Below one means that a large set costs less for each row than a
+small one, because what a start costs is not quite the same for every size; with Dask it is still a
+good part of the whole at 10⁸ logits. What Parquet holds grows with its row groups, of which a part
+of the smaller sets has only one, and not with the number of rows.
 """
 PAPER = """\
 One thread here fits {slow:.0f} (10 classes) to {fast:.0f} (1000 classes) million logits a second
@@ -79,7 +84,20 @@ def size_words(result: dict[str, Any]) -> str:
     npy, parquet = (f"{min(s):.0f} to {max(s):.0f} %" for s in shares.values())
     memory, decoded = (_largest(result, 1000, w, "1 thread") for w in ("array", "parquet"))
     summing, both = (1e9 * cell["seconds"] / cell["values"] / PASSES for cell in (memory, decoded))
-    return _filled(WORDS.format(npy=npy, parquet=parquet, decoding=both - summing, summing=summing))
+    words = WORDS.format(
+        npy=npy, parquet=parquet, decoding=both - summing, summing=summing, missed=_missed(result)
+    )
+    return "\n\n".join(_filled(paragraph) for paragraph in words.split("\n\n"))
+
+
+def _missed(result: dict[str, Any]) -> str:
+    """The exponents that are not within their bounds, by name."""
+    odd = [e for e in result["verdicts"]["exponents"] if abs(e["exponent"] - 1) > views.EXPONENT]
+    names = [
+        f"{views.WHERE[e['where']]}, {e['classes']} classes, {e['engine']} ({e['exponent']:.3f})"
+        for e in odd
+    ]
+    return "; ".join(names) or "none"
 
 
 def paper(result: dict[str, Any]) -> str:

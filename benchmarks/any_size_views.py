@@ -19,7 +19,7 @@ cache. Processor time is that of all threads of the process together: what the c
 one thread on a machine that has nothing else to do, and what other people's work disturbs less.
 Exponents are those of `start + b N^p`, fitted to the times from 10⁵ logits on. Dask is what
 `--engine dask` starts, two threads in the same process, and from memory it has the rows on its
-workers. Parquet is a column of lists in row groups of 2²⁰ logits, of which some are held at once.
+workers. Parquet is a column of lists in row groups of 2²² logits, of which some are held at once.
 Megabytes (10⁶ bytes): the most that a process held during the fit, mapped pages included, beyond
 what it held after a first fit of the smallest set, and beyond the rows themselves where they are in
 memory; of 10⁸ logits those are 400.
@@ -106,7 +106,7 @@ def memory(cells: list[Cell], classes: int) -> str:
     """Megabytes beyond what the process held before, in the same form."""
     ways = [(where, engine) for where in WHERE for engine in ENGINES[1:]]
     head = ["logits", "rows", *(f"{WHERE[w]}, {e}" for w, e in ways)]
-    held: Callable[[Cell], str] = lambda c: f"{c['megabytes']['beyond']:.0f}"  # noqa: E731
+    held: Callable[[Cell], str] = lambda c: f"{max(0.0, c['megabytes']['beyond']):.0f}"  # noqa: E731
     return record.table(head, _by_size(cells, classes, ways, held))
 
 
