@@ -1,11 +1,14 @@
 """Rows per second and peak memory against the number of logits, from memory and from disk.
 
 `python benchmarks/any_size.py` takes about twenty minutes and writes results/any_size.json and .md;
-`--small` stops at a million logits and only prints. Files are temporary, and in the page cache.
+`--small` stops at a million logits and only prints; `--memory` measures the megabytes again, which
+a busy machine does not disturb, and keeps the times. Files are temporary, and in the page cache.
 """
 
 import argparse
 import itertools
+import json
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -22,20 +25,24 @@ PACKAGES = ("tepid", "numpy", "numba", "pyarrow", "dask", "distributed")
 LOOKED_AT = ("2 threads", "Dask")
 
 
-def measured(values: tuple[int, ...], folder: Path) -> list[dict[str, Any]]:
-    """Every cell: its times, and where they were looked at its megabytes."""
-    cells = []
+def measured(
+    values: tuple[int, ...], folder: Path, cells: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Every cell: its times, unless they are there, and where it was looked at its megabytes."""
+    timing = not cells
     for classes in CLASSES:
         sizes = [Size(classes, count) for count in values]
         for size in sizes:
             alone(write, folder, size)
-        cells += alone(timed, folder, sizes)
-        print(views.progress([cell for cell in cells if cell["classes"] == classes]), flush=True)
+        if timing:
+            own = alone(timed, folder, sizes)
+            print(views.progress(own), flush=True)
+            cells += own
         for where, engine in itertools.product(WHERE, LOOKED_AT):
             for size, megabytes in alone(peaks, folder, sizes, where, engine):
                 _find(cells, size, where, engine)["megabytes"] = megabytes
-        for path in folder.iterdir():
-            path.unlink()
+        shutil.rmtree(folder)
+        folder.mkdir()
     return cells
 
 
@@ -49,11 +56,15 @@ def main() -> None:
     """Measure, print, and write."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--small", action="store_true", help="up to a million logits")
-    small = options.parse_args().small
-    command = f"python benchmarks/any_size.py{' --small' if small else ''}"
-    about = record.circumstances(command, SEED, 2, PACKAGES)
+    options.add_argument("--memory", action="store_true", help="the megabytes alone, anew")
+    chosen = options.parse_args()
+    about, cells = record.circumstances("python benchmarks/any_size.py", SEED, 2, PACKAGES), []
+    if chosen.memory:
+        kept = json.loads((record.RESULTS / "any_size.json").read_text(encoding="utf-8"))
+        cells, again = kept["cells"], about | {"command": f"{about['command']} --memory"}
+        about = {name: kept[name] for name in about} | {"memory": again}
     with tempfile.TemporaryDirectory() as folder:
-        cells = measured(VALUES[:3] if small else VALUES, Path(folder))
+        cells = measured(VALUES[:3] if chosen.small else VALUES, Path(folder), cells)
     figures = {
         "cells": cells,
         "verdicts": views.verdicts(cells),
@@ -61,7 +72,7 @@ def main() -> None:
     }
     text = "\n".join([record.preamble("Any size", about), views.report(figures)])
     print(text)
-    if not small:
+    if not chosen.small:
         record.write("any_size", {**about, **figures}, text)
 
 

@@ -19,8 +19,7 @@ is worth keeping as `.npy`.
 
 Exponents beyond 1 ± .05: {missed}. Below one means that a large set costs less for each row than a
 small one, because what a start costs is not quite the same for every size; with Dask it is still a
-good part of the whole at 10⁸ logits. What Parquet holds grows with its row groups, of which a part
-of the smaller sets has only one, and not with the number of rows.
+good part of the whole at 10⁸ logits.
 """
 PAPER = """\
 One thread here fits {slow:.0f} (10 classes) to {fast:.0f} (1000 classes) million logits a second

@@ -167,13 +167,14 @@ def test_an_expression_of_spark_applies_a_temperature(lists):
 
 
 def test_the_example_for_spark_submit_runs(session, lists, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    lists.write.parquet("logits")
+    monkeypatch.chdir(tmp_path)  # which Spark does not follow
+    logits, calibrated = (str(tmp_path / name) for name in ("logits", "calibrated"))
+    lists.write.parquet(logits)
     path = Path(__file__).parents[1] / "examples" / "spark_fit.py"
-    runpy.run_path(str(path))["main"]("logits", "calibrated")
+    runpy.run_path(str(path))["main"](logits, calibrated)
     t = tepid.load("calibration.json")
     assert t.value == pytest.approx(tepid.from_logits(Z).value, rel=1e-9)
-    written = session.read.parquet("calibrated").toArrow()
+    written = session.read.parquet(calibrated).toArrow()
     order = np.argsort(written["id"].to_numpy())
     p = np.stack(written["probabilities"].to_pylist())[order]
     np.testing.assert_allclose(p, t(Z), atol=1e-6)
