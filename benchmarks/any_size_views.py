@@ -26,6 +26,7 @@ memory; of 10⁸ logits those are 400.
 """
 
 Cell = dict[str, Any]
+POWERS = np.linspace(0.7, 1.3, 601)
 
 
 def progress(cells: list[Cell]) -> str:
@@ -38,6 +39,7 @@ def progress(cells: list[Cell]) -> str:
 def verdicts(cells: list[Cell]) -> dict[str, Any]:
     """The fitted exponents, the growth of memory over the last decade, and the shares of memory."""
     return {
+        "together": [_together(_lines(cells), engine) for engine in ENGINES],
         "exponents": [_exponent(line) for line in _lines(cells)],
         "growth": [_growth(line) for line in _lines(cells) if "megabytes" in line[-1]],
         "shares": [
@@ -66,16 +68,26 @@ def _named(cell: Cell) -> Cell:
 
 def _exponent(line: list[Cell]) -> Cell:
     """The exponent p and the seconds of a start in `start + b size^p`, by relative squares."""
+    error, exponent = min((_left(line, p)[0], float(p)) for p in POWERS)
+    start = _left(line, exponent)[1]
+    return {**_named(line[0]), "exponent": exponent, "start": start, "error": error**0.5}
+
+
+def _together(lines: list[list[Cell]], engine: str) -> Cell:
+    """One exponent for all the ways of an engine, each with a start and a scale of its own."""
+    own = [line for line in lines if line[0]["engine"] == engine]
+    error, exponent = min((sum(_left(line, p)[0] for line in own), float(p)) for p in POWERS)
+    return {"engine": engine, "exponent": exponent, "error": (error / len(own)) ** 0.5}
+
+
+def _left(line: list[Cell], p: float) -> tuple[float, float]:
+    """The mean relative square that `start + b size^p` leaves, and the start."""
     used = [c for c in line if c["values"] >= FROM]
     size, seconds = (np.array([c[name] for c in used], float) for name in ("values", "seconds"))
-    fits = []
-    for p in np.linspace(0.7, 1.3, 601):
-        terms = np.stack([np.ones(len(used)), size**p], axis=1) / seconds[:, None]
-        scale = terms.max(axis=0)
-        found = np.linalg.lstsq(terms / scale, np.ones(len(used)), rcond=None)[0] / scale
-        fits.append((float(((terms @ found - 1) ** 2).mean()), float(p), float(found[0])))
-    error, exponent, start = min(fits)
-    return {**_named(line[0]), "exponent": exponent, "start": start, "error": error**0.5}
+    terms = np.stack([np.ones(len(used)), size**p], axis=1) / seconds[:, None]
+    scale = terms.max(axis=0)
+    found = np.linalg.lstsq(terms / scale, np.ones(len(used)), rcond=None)[0] / scale
+    return float(((terms @ found - 1) ** 2).mean()), float(found[0])
 
 
 def _growth(line: list[Cell]) -> Cell:
@@ -125,7 +137,8 @@ def _by_size(
 
 def findings(judged: dict[str, Any]) -> str:
     """What must be shown, from the least figure of each kind to the greatest."""
-    rows = [_grown(judged["exponents"], engine) for engine in ENGINES]
+    rows = [_common(found) for found in judged["together"]]
+    rows += [_grown(judged["exponents"], engine) for engine in ENGINES]
     rows += [_read(judged["shares"], where) for where in ("npy", "parquet")]
     growth = [g["growth"] for g in judged["growth"]]
     verdict = _met(holds=max(growth) <= MOST_GROWTH)
@@ -135,12 +148,18 @@ def findings(judged: dict[str, Any]) -> str:
     return record.table(("", "measured", "must be", ""), rows)
 
 
+def _common(found: Cell) -> tuple[str, ...]:
+    verdict = _met(holds=abs(found["exponent"] - 1) <= EXPONENT)
+    name = f"one exponent of time, {found['engine']}, for memory, files and classes together"
+    return name, f"{found['exponent']:.3f}", f"1 ± {EXPONENT}", verdict
+
+
 def _grown(exponents: list[Cell], engine: str) -> tuple[str, ...]:
     some = [e for e in exponents if e["engine"] == engine]
     found = [e["exponent"] for e in some]
     verdict = _met(holds=all(abs(e - 1) <= EXPONENT for e in found))
     start = f"{1e3 * max(e['start'] for e in some):.0f} ms"
-    name = f"exponent of time, {engine}, beyond a start of at most {start}"
+    name = f"exponent of time, {engine}, of each alone, beyond a start of at most {start}"
     return name, _span(found, 3), f"1 ± {EXPONENT}", verdict
 
 

@@ -62,3 +62,10 @@ def test_a_table_has_a_row_for_each_size_and_a_column_for_each_way():
     assert len(lines) == 2 + len(SIZES)
     assert lines[0].count("|") == 2 + 9 + 1
     assert lines[-2].startswith("| 3·10⁷ ")
+
+
+def test_one_exponent_is_fitted_to_all_ways_of_an_engine():
+    for exponent in (0.9, 1.0):
+        found = VIEWS.verdicts(_cells(exponent=exponent))["together"]
+        assert [f["engine"] for f in found] == list(VIEWS.ENGINES)
+        assert all(abs(f["exponent"] - exponent) < 0.01 for f in found)
