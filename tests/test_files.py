@@ -738,3 +738,14 @@ def test_a_folder_of_too_few_files_of_labels_is_counted(tmp_path):
     np.save(tmp_path / "y" / "a.npy", np.zeros(6, int))
     with pytest.raises(tepid.InputError, match="labels must be one file for each of the 2"):
         open_source(str(tmp_path / "*.npy"), labels=tmp_path / "y")
+
+
+def test_a_folder_that_is_called_like_a_column_is_not_taken_for_data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "index.html").write_text("a page")
+    rows = np.random.default_rng(0).normal(size=(30, 3))
+    table = np.column_stack([rows, np.arange(30) % 2])
+    np.savetxt("rows.csv", table, delimiter=",", header="a,b,c,site", comments="")
+    assert sorted(set(np.asarray(open_source("rows.csv", groups="site").groups))) != []
+    assert open_source(["rows.csv"], groups="site").classes == 3

@@ -15,9 +15,12 @@ NAMES = {"labels": "labels", "weight": "sample_weight", "groups": "groups"}
 
 
 def is_own_name(given: str) -> bool:
-    """Whether a text names a column of the logits' own file: no file, and nothing like one."""
+    """Whether a text names a column of the logits' own file: no data, and nothing like a file.
+
+    A folder that happens to be called like the column, and holds something else, does not count.
+    """
     plain = not any(sign in given for sign in "/\\#*?[") and not places.suffix(given)
-    return plain and not places.exists(given)
+    return plain and not places.holds_data(given)
 
 
 def references(given: Any, role: str, logits: tuple[str, ...]) -> tuple[str, ...] | None:

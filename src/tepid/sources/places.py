@@ -71,6 +71,13 @@ def exists(place: str) -> bool:
     return remote.is_url(place) or Path(place).exists()
 
 
+def holds_data(place: str) -> bool:
+    """Whether there is a file, or a folder in which there is one that can be read."""
+    if remote.is_url(place) or not Path(place).is_dir() or suffix(place) in KNOWN:
+        return exists(place)
+    return any(suffix(inside) in KNOWN for inside in _inside(Path(place)))
+
+
 def is_single(given: Any) -> bool:
     """Whether it names one file and neither a folder nor a pattern."""
     if not is_path(given):
