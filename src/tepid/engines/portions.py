@@ -51,6 +51,12 @@ def portions(source: Source) -> list[Portion]:
     ]
 
 
+def can_be_cut(source: Source) -> bool:
+    """Whether the columns of a source can be cut where its parts end; no peers are looked at."""
+    counted = all(part.rows is not None for part in source.parts)
+    return not source.peers and (counted or not _loose(source))
+
+
 def _check_columns(columns: dict[str, Any], counts: list[int | None]) -> None:
     rows = sum(count or 0 for count in counts)
     for name, column in columns.items():
@@ -89,13 +95,21 @@ def _peer(peer: Source, place: int, part: Part) -> Source:
     return from_parts((peer.parts[place],), name=peer.name, classes=peer.classes)
 
 
-def summed(of: Callable[[Block], Summary], portion: Portion) -> Summary | None:
-    """The sum over one portion, in the order of its rows; None of no rows."""
+def summed(
+    of: Callable[[Block], Summary],
+    portion: Portion,
+    done: Callable[[Block], None] = lambda _: None,
+) -> Summary | None:
+    """The sum over one portion, in the order of its rows; None of no rows.
+
+    `done` hears of each block.
+    """
     total = None
     rows = rows_per_block(portion.source.classes or 64)
     for block in numbered(portion.source.blocks(rows, some=False), portion.start):
         part = blamed(of, block)
         total = part if total is None else total + part
+        done(block)
     return total
 
 

@@ -5,10 +5,12 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import add
 
 from tepid.engines.engine import Progress, Summary
-from tepid.engines.portions import blamed, numbered, portions
+from tepid.engines.portions import blamed, can_be_cut, numbered, portions
+from tepid.engines.side_by_side import side_by_side
 from tepid.errors import InputError
 from tepid.shapes import rows_per_block
 from tepid.sources.block import Block, Source
@@ -30,18 +32,31 @@ class Threads:
 
     def total(self, of: Callable[[Block], Summary], source: Source, stage: str) -> Summary:
         """The sum of `of(block)` over all blocks, added in the order of the rows."""
-        total = self._sum(of, source, stage)
+        apart = source.decoded and len(source.parts) > 1 and can_be_cut(source)
+        total = (self._sum_of_parts if apart else self._sum)(of, source, stage)
         if total is None:
             raise InputError(f"{source.name} must have at least one row, got none")
         return total
 
+    def _sum_of_parts(
+        self, of: Callable[[Block], Summary], source: Source, stage: str
+    ) -> Summary | None:
+        threads = self._worthwhile(source)
+        if threads == 1:
+            return self._sum(of, source, stage)  # one thread reads, and one sums
+
+        def told(rows: int) -> None:
+            if self.progress:
+                self.progress(stage, rows, source.expected)
+
+        parts = side_by_side(of, portions(source), threads, told)
+        some = [part for part in parts if part is not None]
+        return reduce(add, some) if some else None
+
     def _sum(
         self, of: Callable[[Block], Summary], source: Source, stage: str, start: int = 0
     ) -> Summary | None:
-        threads = self.threads
-        size = None if source.rows is None else source.rows * (source.classes or 2)
-        if size is not None and size < _LOGITS_FOR_TWO:
-            threads = 1
+        threads = self._worthwhile(source)
         total = None
         blocks = numbered(source.blocks(_rows_per_block(source, threads), some=False), start)
         for block, part in _mapped(of, blocks, threads):
@@ -57,6 +72,11 @@ class Threads:
         shares = portions(source)
         for place in wanted:
             yield place, self._sum(of, shares[place].source, stage, shares[place].start)
+
+    def _worthwhile(self, source: Source) -> int:
+        """How many threads a source is worth."""
+        size = None if source.rows is None else source.rows * (source.classes or 2)
+        return 1 if size is not None and size < _LOGITS_FOR_TWO else self.threads
 
     @property
     def threads(self) -> int:

@@ -90,8 +90,8 @@ class Source:
     """Logits as blocks; `read(rows)` yields arrays (n, k) of about that many rows, afresh.
 
     A source of several files or partitions has `parts`, and its `read` yields their blocks, with
-    the columns that are `Carried`. `frame` is the table of another system, such as Spark, that
-    holds the rows.
+    the columns that are `Carried`; where the parts must be `decoded` or fetched, several of them
+    are read at once. `frame` is the table of another system, such as Spark, that holds the rows.
 
     `lead` is the shape of an array without its class axis, where there is such an array; `binary`
     says that it holds one logit for each row. `groups` names the group of each row; `peers` are
@@ -113,6 +113,7 @@ class Source:
     peers: tuple["Source", ...] = ()
     estimate: int | None = None
     parts: tuple[Part, ...] = ()
+    decoded: bool = False
     frame: Any = None
     left_out: tuple[tuple[str, str], ...] = ()
 

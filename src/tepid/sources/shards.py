@@ -123,8 +123,9 @@ def joined(shards: tuple[Shard, ...], looks: tuple[Look, ...], name: str) -> Sou
         estimate=None if None in counts else sum(count or 0 for count in counts),
     )
     lead = looks[0].lead if len(looks) == 1 else None
-    read = source.read if all(map(_is_mapped, shards)) else partial(ahead, source.read)
-    return dataclasses.replace(source, read=read, binary=usual.binary, lead=lead)
+    decoded = not all(map(_is_mapped, shards))
+    read = partial(ahead, source.read) if decoded else source.read
+    return dataclasses.replace(source, read=read, binary=usual.binary, lead=lead, decoded=decoded)
 
 
 def _is_mapped(shard: Shard) -> bool:

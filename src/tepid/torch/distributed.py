@@ -33,7 +33,7 @@ class AllReduced(Threads):
     def total(self, of: Callable[[Block], Summary], source: Source, stage: str) -> Summary:
         """The sum of `of(block)` over all blocks of all processes, in the order of their ranks."""
         rows = _Count()
-        own = dataclasses.replace(source, read=rows.counting(source.read))
+        own = dataclasses.replace(source, read=rows.counting(source.read), parts=())
         part: Any = None
         try:
             part = super().total(of, own, stage)

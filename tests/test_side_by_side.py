@@ -1,0 +1,100 @@
+"""Files that have to be decoded are read several at a time, and nobody can tell from the result."""
+
+import dataclasses
+import itertools
+import threading
+
+import numpy as np
+import pytest
+
+import tepid
+from tepid.errors import InputError
+from tepid.sources.block import Block, Part
+from tepid.sources.parts import from_parts
+
+RNG = np.random.default_rng(0)
+LENGTHS = (40_000, 1, 0, 25_000, 60_001)
+ROWS = RNG.normal(0, 3, (sum(LENGTHS), 4)).astype(np.float32)
+ENDS = np.cumsum((0, *LENGTHS))
+PARTS = [ROWS[a:b] for a, b in itertools.pairwise(ENDS)]
+
+
+def _part(number, rows, before=lambda: None):
+    def read(at_most):
+        for start in range(0, len(rows), at_most):
+            before()
+            yield Block(rows[start : start + at_most], None, None, start, f"part {number}")
+
+    return Part(f"part {number}", read, len(rows))
+
+
+def _source(parts=PARTS, before=lambda: None, **said):
+    made = tuple(_part(number, rows, before) for number, rows in enumerate(parts))
+    return dataclasses.replace(from_parts(made, classes=4), decoded=True, **said)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_any_number_of_threads_gives_the_same_temperature(threads):
+    expected = tepid.from_logits(ROWS)
+    found = tepid.from_logits(_source(), engine=tepid.Threads(threads))
+    assert found.value == pytest.approx(expected.value, rel=1e-9)
+    assert found.samples == len(ROWS)
+
+
+def test_a_column_for_all_rows_is_cut_where_the_parts_end():
+    labels = RNG.integers(4, size=len(ROWS))
+    expected = tepid.from_labels(ROWS, labels)
+    found = tepid.from_labels(_source(labels=labels), None, engine=tepid.Threads(3))
+    assert found.value == pytest.approx(expected.value, rel=1e-9)
+
+
+def test_parts_that_are_not_counted_keep_the_columns_beside_them_in_order():
+    labels = RNG.integers(4, size=len(ROWS))
+    source = _source(labels=labels)
+    parts = tuple(dataclasses.replace(part, rows=None) for part in source.parts)
+    found = tepid.from_labels(
+        dataclasses.replace(source, parts=parts, rows=None), None, engine=tepid.Threads(3)
+    )
+    assert found.value == pytest.approx(tepid.from_labels(ROWS, labels).value, rel=1e-9)
+
+
+def test_two_parts_are_read_at_the_same_time():
+    both = threading.Barrier(2)
+    halves = np.array_split(ROWS[:100_000], 2)
+    source = _source(halves, before=lambda: both.wait(timeout=20))  # one alone would wait in vain
+    assert tepid.from_logits(source, engine=tepid.Threads(2)).samples == 100_000
+
+
+def test_the_first_bad_row_is_named_however_soon_a_later_one_is_found():
+    parts = [rows.copy() for rows in PARTS]
+    parts[0][-1, 2] = np.nan
+    parts[1][0, 0] = np.nan
+    for _ in range(5):
+        with pytest.raises(InputError, match=r"^part 0 .* row 39999"):
+            tepid.from_logits(_source(parts), engine=tepid.Threads(4))
+
+
+def test_nothing_more_is_read_once_a_part_was_refused():
+    bad = ROWS[:10].copy()
+    bad[0, 0] = np.inf
+    read = []
+    many = [bad, *[ROWS[:2000]] * 400]
+    with pytest.raises(InputError, match=r"^part 0 "):
+        tepid.from_logits(_source(many, before=lambda: read.append(1)), engine=tepid.Threads(2))
+    assert len(read) < 100
+    assert not [t for t in threading.enumerate() if t.name.startswith("tepid-part")]
+
+
+def test_progress_counts_the_rows_of_all_threads_together():
+    told = []
+    engine = tepid.Threads(3, lambda stage, done, rows: told.append((stage, done, rows)))
+    tepid.from_logits(_source(), engine=engine)
+    first = [done for stage, done, _ in told if stage == told[0][0]]
+    assert first == sorted(first)
+    assert first[-1] == len(ROWS)
+    assert {rows for _, _, rows in told} == {len(ROWS)}
+
+
+def test_parts_without_any_row_are_refused():
+    with pytest.raises(InputError, match="at least one row"):
+        tepid.from_logits(_source([ROWS[:0]] * 3), engine=tepid.Threads(2))
