@@ -10,7 +10,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Any
 
@@ -158,18 +158,22 @@ def _summing(of: Callable[[Block], Any], source: Source, stage: str) -> list[Any
     """A task for the sum of each part; the question is sent once, not once for each."""
     token = uuid.uuid4().hex
     asked = delayed(of, name=f"tepid-question-{token}", traverse=False)
-    task = delayed(_outcome, pure=False)
     name = f"tepid-{stage.replace(' ', '-')}-{token}"
     return [
-        task(asked, *_arriving(portion), dask_key_name=(name, place))
+        _task(portion)(asked, _lazy(portion), dask_key_name=(name, place))
         for place, portion in enumerate(portions(source))
     ]
 
 
-def _arriving(portion: Portion) -> tuple[Portion, list[Any]]:
-    """A portion as it travels, and what is lazy in it, which becomes a dependency of its task."""
-    lazy = [part.lazy for part in _parts(portion)]
-    return _with(portion, [_bare(part) for part in _parts(portion)]), lazy
+def _task(portion: Portion) -> Any:
+    """What sums a portion, bound to it: in an argument Dask would look for tasks, all through."""
+    bare = _with(portion, [_bare(part) for part in _parts(portion)])
+    return delayed(partial(_outcome, bare), pure=False)
+
+
+def _lazy(portion: Portion) -> list[Any]:
+    """What is lazy in a portion, which becomes a dependency of its task."""
+    return [part.lazy for part in _parts(portion)]
 
 
 def _bare(part: Part) -> Part:
@@ -197,7 +201,7 @@ def _with(portion: Portion, parts: list[Part]) -> Portion:
     return Portion(source, portion.start)
 
 
-def _outcome(of: Callable[[Block], Any], portion: Portion, lazy: list[Any]) -> Any:
+def _outcome(portion: Portion, of: Callable[[Block], Any], lazy: list[Any]) -> Any:
     """The sum over a portion, on the worker."""
     parts = [
         part if columns is None else arrived(part, columns)
