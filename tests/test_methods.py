@@ -449,6 +449,12 @@ def test_the_number_of_threads_comes_from_the_environment(monkeypatch):
         tepid.Threads().threads  # noqa: B018  # the reading is the test
 
 
+@pytest.mark.parametrize("count", [0, -1, 257, 2.5, "many", [2]])
+def test_a_number_of_threads_that_is_none_is_refused(count):
+    with pytest.raises(tepid.InputError, match=r"^threads must be a whole number in 1 to 256, got"):
+        tepid.from_logits(np.eye(3), engine=tepid.Threads(count))
+
+
 # --- the authors' later weighting
 
 

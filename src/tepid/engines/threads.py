@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache, reduce
-from operator import add
+from operator import add, index
 
 from tepid.engines.engine import Progress, Summary
 from tepid.engines.portions import blamed, can_be_cut, numbered, portions
@@ -75,8 +75,9 @@ class Threads:
 
     def _worthwhile(self, source: Source) -> int:
         """How many threads a source is worth."""
+        threads = self.threads  # refused before anything is read, if it is no number
         size = None if source.rows is None else source.rows * (source.classes or 2)
-        return 1 if size is not None and size < _LOGITS_FOR_TWO else self.threads
+        return 1 if size is not None and size < _LOGITS_FOR_TWO else threads
 
     @property
     def threads(self) -> int:
@@ -152,8 +153,8 @@ def _pool(helpers: int, process: int) -> ThreadPoolExecutor:  # noqa: ARG001  # 
 
 def _positive(name: str, value: int | str) -> int:
     try:
-        count = int(value)
-    except ValueError:
+        count = int(value) if isinstance(value, str) else index(value)
+    except (ValueError, TypeError):
         count = 0
     if not 1 <= count <= _MOST:
         raise InputError(f"{name} must be a whole number in 1 to {_MOST}, got {value!r}")

@@ -9,6 +9,10 @@ from tepid import arrays
 from tepid.errors import InputError
 
 LABELS = ("label", "labels")
+WEIGHTS = ("weight", "weights", "sample_weight")
+GROUPS = ("group", "groups")
+# Columns of these names are no logits, whatever they hold; the last ones number the rows.
+ASIDE = (*LABELS, *WEIGHTS, *GROUPS, "id", "ids", "index", "row", "row_id", "unnamed: 0")
 LISTS = "logits"
 
 
@@ -26,16 +30,18 @@ def choose(kinds: dict[str, str], wanted: dict[str, Any]) -> Chosen:
 
     `kinds` are NumPy's, and `l` for a column that is known to hold lists. A column called `label`
     or `labels` holds the labels without being named. One called `logits` holds the logits as lists;
-    otherwise every other column of fractions is a class, or the only lists are the logits.
+    otherwise every column of fractions that has no other name of `ASIDE` is a class, or the only
+    lists are the logits.
     """
     names = list(kinds)
     beside = {kind: _known(kind, name, names) for kind, name in wanted.items() if name is not None}
-    own = [name for name in names if str(name).lower() in LABELS]
+    aside = [name for name in names if str(name).lower() in ASIDE]
+    own = [name for name in aside if str(name).lower() in LABELS]
     if "labels" not in beside and own:
         beside["labels"] = own[0]
     if LISTS in names:
         return Chosen((LISTS,), beside, lists=True)
-    taken = {*beside.values(), *own}
+    taken = {*beside.values(), *aside}
     logits = tuple(name for name in names if name not in taken and kinds[name] == "f")
     lists = [name for name in names if name not in taken and kinds[name] == "l"]
     if not logits and len(lists) == 1:

@@ -6,8 +6,9 @@ import numpy as np
 
 from tepid.arrays import Array
 from tepid.errors import InputError, RowError
+from tepid.sources.columns import ASIDE
 from tepid.sources.extras import needed
-from tepid.sources.shard import ASIDE, Shard, resolved
+from tepid.sources.shard import Shard, resolved
 
 
 def logit_columns(shard: Shard, schema: Any, aside: set[str]) -> tuple[str, ...]:

@@ -7,9 +7,6 @@ from tepid.errors import InputError
 from tepid.sources import filters, places
 from tepid.sources.columns import LABELS
 
-# In a table of Arrow these are no logits, whatever their type.
-ASIDE = (*LABELS, "weight", "weights", "sample_weight", "group", "groups")
-
 
 @dataclass(frozen=True)
 class Shard:

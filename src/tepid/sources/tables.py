@@ -1,8 +1,8 @@
 """Tables of text: numbers separated by commas, semicolons or tabs, with or without a header.
 
-A column called `label` or `labels` is no logit; it holds the labels. Nor is a column without a
-name, which is how an index is written. A first row of 0, 1, 2, … is a header, as of columns that
-have no names.
+A column called `label` or `labels` is no logit; it holds the labels. Nor is one called `weight`,
+`group`, `id` or `index`, or one without a name, which is how an index is written. A first row of
+0, 1, 2, … is a header, as of columns that have no names.
 """
 
 import csv
@@ -17,6 +17,10 @@ import numpy as np
 
 from tepid.errors import InputError, RowError
 from tepid.sources import places, remote, streams
+from tepid.sources.columns import ASIDE, GROUPS, LABELS, WEIGHTS
+
+# The names of a column that holds what is wanted of a table.
+_MEANT = {"labels": LABELS, "sample_weight": WEIGHTS, "groups": GROUPS}
 
 
 @dataclass(frozen=True)
@@ -108,11 +112,10 @@ def _columns(file: str, fragment: str, member: str, names: list[str]) -> list[in
             known = ", ".join(names) or "none with a name"
             raise InputError(f"{file} must have a column {fragment!r}, got {known}")
         return [names.index(fragment)]
-    labels = [i for i, name in enumerate(names) if name.lower() in ("label", "labels")]
+    meant = [i for i, name in enumerate(names) if name.lower() in _MEANT.get(member, ())]
     named = [i for i, name in enumerate(names) if name]
-    if member == "labels":
-        return labels or named or None
-    return [i for i in named if i not in labels] or None
+    free = [i for i in named if names[i].lower() not in ASIDE]
+    return meant or free or named or None
 
 
 def check_width(form: Form, text: list[str], start: int) -> None:
