@@ -40,7 +40,7 @@ def fit(
     ] = None,
     deviations: options.Deviations = 1.0,
     debias: options.Debias = False,
-    sample_weight: Annotated[str | None, typer.Option(help="A file of one weight per row.")] = None,
+    sample_weight: options.SampleWeight = None,
     filter: options.Filter = None,  # noqa: A002  # the option's name
     on_error: options.OnError = "stop",
     probabilities: options.Probabilities = False,

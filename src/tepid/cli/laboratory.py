@@ -43,14 +43,10 @@ def recipes(as_json: options.Json = False) -> None:
 def train(
     recipe: Annotated[str, typer.Argument(help="A recipe by name: `tepid lab recipes`.")],
     data: Annotated[Path, typer.Option(help="Where the images are, or --download puts them.")],
-    out: Annotated[Path, typer.Option("-o", "--output", help="The run's folder.")],
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="key=value in the place of the recipe's.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="What everything random follows from.")] = 0,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A few steps on a few rows: whether it runs.")
-    ] = False,
+    out: options.RunFolder,
+    settings: options.Settings = None,
+    seed: options.Seed = 0,
+    quick: options.Quick = False,
     download: Annotated[
         bool, typer.Option("--download", help="Fetch images and weights that are not there.")
     ] = False,

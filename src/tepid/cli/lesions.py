@@ -18,14 +18,10 @@ def isic(
     data: Annotated[
         Path, typer.Option(help="The challenge's folder, or an .npz with x, y and classes.")
     ],
-    out: Annotated[Path, typer.Option("-o", "--output", help="The run's folder.")],
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="key=value in the place of the recipe's.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="What everything random follows from.")] = 0,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A few steps on a few rows: whether it runs.")
-    ] = False,
+    out: options.RunFolder,
+    settings: options.Settings = None,
+    seed: options.Seed = 0,
+    quick: options.Quick = False,
     download: Annotated[
         bool, typer.Option("--download", help="Fetch the weights of ImageNet.")
     ] = False,

@@ -82,3 +82,10 @@ Deviations = Annotated[float, typer.Option(help="Standard deviations in the thre
 Debias = Annotated[
     bool, typer.Option("--debias", help="Remove UTS's bias; for fewer than 1000 rows.")
 ]
+SampleWeight = Annotated[str | None, typer.Option(help="A file of one weight per row.")]
+RunFolder = Annotated[Path, typer.Option("-o", "--output", help="The run's folder.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="key=value in the place of the recipe's.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="What everything random follows from.")]
+Quick = Annotated[bool, typer.Option("--quick", help="A few steps on a few rows: whether it runs.")]

@@ -21,7 +21,7 @@ def summarise(
     given: Annotated[
         Path | None, typer.Option(help="The merged summaries of the first round, for UTS.")
     ] = None,
-    sample_weight: Annotated[str | None, typer.Option(help="A file of one weight per row.")] = None,
+    sample_weight: options.SampleWeight = None,
     filter: options.Filter = None,  # noqa: A002  # the option's name
     on_error: options.OnError = "stop",
     probabilities: options.Probabilities = False,
