@@ -5,6 +5,7 @@ import functools
 import http.server
 import itertools
 import pickle
+import shutil
 import subprocess
 import sys
 import threading
@@ -488,6 +489,26 @@ def test_files_in_a_memory_system_are_read_alone_and_together(kind, made, tmp_pa
         np.testing.assert_array_equal(source.whole(), made[0])
         assert [part.name for part in source.parts] == [f"part-{i}.{kind}" for i in range(3)]
         assert float(tepid.from_logits(place)) == pytest.approx(known, rel=1e-9)
+
+
+@pytest.mark.parametrize("asked", ["/*.parquet", "/", ""])
+def test_files_are_found_by_the_chain_that_they_were_asked_by(asked, made, tmp_path, memory):
+    memory.put(f"{_shards(tmp_path / 'shards', 'parquet', made)}/", "/bucket", recursive=True)
+    place = f"simplecache::memory://bucket{asked}"
+    found = places.expanded(place, "logits file")
+    assert found == tuple(f"simplecache::memory:///bucket/part-{i}.parquet" for i in range(3))
+    np.testing.assert_array_equal(open_source(place).whole(), made[0])
+
+
+def test_files_of_an_archive_are_read(made, tmp_path):
+    pytest.importorskip("fsspec", reason="URLs need fsspec")
+    folder = _shards(tmp_path / "shards", "npy", made)
+    archive = shutil.make_archive(str(tmp_path / "logits"), "zip", folder)
+    source = open_source(f"zip://*.npy::{archive}")
+    np.testing.assert_array_equal(source.whole(), made[0])
+    assert [part.name for part in source.parts] == [f"part-{i}.npy" for i in range(3)]
+    alone = open_source(f"zip://part-2.npy::{archive}")
+    np.testing.assert_array_equal(alone.whole(), made[0][100:])
 
 
 @pytest.mark.parametrize("kind", [kind for kind in written.EVERY if kind != "zarr"])

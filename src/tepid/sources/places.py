@@ -51,7 +51,7 @@ def with_fragment(place: str, fragment: str) -> str:
 
 def base(place: str) -> str:
     """The file's own name."""
-    plain = place.split("?", 1)[0] if remote.is_url(place) else place
+    plain = remote.link(place).split("?", 1)[0] if remote.is_url(place) else place
     return plain.rstrip("/").replace(os.sep, "/").rpartition("/")[2]
 
 
@@ -111,7 +111,9 @@ def expanded(given: Any, what: str) -> tuple[str, ...]:
 
 def shown(places: Iterable[str]) -> list[str]:
     """Each file as it is named to people: as short as it can be within the folder of all."""
-    names = [named(place)[0].rstrip("/").split("/") for place in places]
+    files = [named(place)[0] for place in places]
+    links = [remote.link(file) if remote.is_url(file) else file for file in files]
+    names = [link.rstrip("/").split("/") for link in links]
     shared = 0
     while len({tuple(name[: shared + 1]) for name in names}) == 1 < len(names[0]) - shared:
         shared += 1

@@ -2,6 +2,7 @@
 
 import io
 import re
+import weakref
 from typing import IO, Any
 
 from tepid.errors import InputError
@@ -13,6 +14,12 @@ _EXTRA = "remote"
 def is_url(place: str) -> bool:
     """Whether it is a URL, or several that fsspec chains."""
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]+://|[a-z]+::", place) is not None
+
+
+def link(place: str) -> str:
+    """Of URLs that are chained the one that names the file; `zip://a.npy::s3://b.zip` is a.npy."""
+    links = place.split("::")
+    return next((one for one in links if "://" in one), links[-1])
 
 
 def streamed(place: str) -> IO[bytes]:
@@ -42,13 +49,13 @@ def seekable(place: str) -> IO[bytes]:
 def matching(pattern: str) -> list[str]:
     """Every file that a pattern names."""
     system, path = _system(pattern)
-    return [system.unstrip_protocol(found) for found in _asked(system.glob, path, pattern)]
+    return [_url(system, found, pattern) for found in _asked(system.glob, path, pattern)]
 
 
 def inside(folder: str) -> list[str]:
     """Every file in a folder and those below it."""
     system, path = _system(folder)
-    return [system.unstrip_protocol(found) for found in _asked(system.find, path, folder)]
+    return [_url(system, found, folder) for found in _asked(system.find, path, folder)]
 
 
 def fingerprint(place: str) -> str:
@@ -58,6 +65,16 @@ def fingerprint(place: str) -> str:
         return str(sorted((str(k), str(v)) for k, v in system.info(path).items()))
     except Exception as error:  # noqa: BLE001  # every driver has errors of its own
         raise _refused(place, error) from None
+
+
+def _url(system: Any, found: str, asked: str) -> str:
+    """What was found as a URL, by the same chain as what was asked for."""
+    first, chain, rest = asked.partition("::")
+    if not chain:
+        return str(system.unstrip_protocol(found))
+    if "://" in first:  # an archive, whose own place is the rest
+        return f"{first.partition('://')[0]}://{found.lstrip('/')}::{rest}"
+    return f"{first}::{_url(system, found, rest)}"
 
 
 def _is_web(place: str) -> bool:
@@ -92,6 +109,7 @@ def _opened(system: Any, path: str, place: str, options: dict[str, Any]) -> IO[b
         file: IO[bytes] = system.open(path, "rb", **options)
     except Exception as error:  # noqa: BLE001  # every driver has errors of its own
         raise _refused(place, error) from None
+    weakref.finalize(file, id, system)  # an archive is closed when nobody holds its system
     return file
 
 
