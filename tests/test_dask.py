@@ -152,6 +152,23 @@ def test_peers_that_are_cut_elsewhere_are_refused(rows):
         tepid.from_models(z, other)
 
 
+def test_one_file_of_parquet_is_a_task_for_every_run_of_row_groups(
+    rows, alone, tmp_path, monkeypatch
+):
+    pq = pytest.importorskip("pyarrow.parquet", reason="Parquet needs pyarrow")
+    monkeypatch.setattr("tepid.sources.shards._LOGITS_PER_PIECE", CLASSES * 1000)
+    table = pd.DataFrame({"logits": list(rows[0]), "label": rows[1]})
+    table.to_parquet(tmp_path / "z.parquet", row_group_size=500)
+    assert pq.ParquetFile(tmp_path / "z.parquet").num_row_groups == 7
+    tasks = []
+    with dask.callbacks.Callback(pretask=lambda key, *_: tasks.append(str(key))):
+        found = tepid.from_logits(tmp_path / "z.parquet", engine=Dask())
+    assert found.value == pytest.approx(alone["logits"], rel=1e-9)
+    assert len({key for key in tasks if "tepid-reading" in key}) == 4
+    labelled = tepid.from_labels(tmp_path / "z.parquet", engine=Dask())
+    assert labelled.value == pytest.approx(alone["labels"], rel=1e-9)
+
+
 def test_an_array_of_no_rows_is_refused():
     with pytest.raises(tepid.InputError, match="at least one row"):
         tepid.from_logits(da.zeros((0, 3), chunks=(5, 3)))

@@ -9,8 +9,9 @@ import pytest
 
 import tepid
 from tepid.errors import InputError
+from tepid.sources import open_source
 from tepid.sources.block import Block, Part
-from tepid.sources.parts import from_parts
+from tepid.sources.parts import finer, from_parts
 
 RNG = np.random.default_rng(0)
 LENGTHS = (40_000, 1, 0, 25_000, 60_001)
@@ -98,3 +99,67 @@ def test_progress_counts_the_rows_of_all_threads_together():
 def test_parts_without_any_row_are_refused():
     with pytest.raises(InputError, match="at least one row"):
         tepid.from_logits(_source([ROWS[:0]] * 3), engine=tepid.Threads(2))
+
+
+# --- one file of Parquet in pieces
+
+
+@pytest.fixture
+def parquet(tmp_path, monkeypatch):
+    """A file of row groups of 7000 rows with labels, sites and a column of logits; its labels."""
+    pa = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet", reason="Parquet needs pyarrow")
+    monkeypatch.setattr("tepid.sources.shards._LOGITS_PER_PIECE", 4 * 20_000)
+    labels = np.random.default_rng(1).integers(4, size=len(ROWS))
+    logits = pa.FixedSizeListArray.from_arrays(pa.array(ROWS.reshape(-1)), 4)
+    sites = np.arange(len(ROWS)) % 3
+    table = pa.table({"logits": logits, "label": labels, "site": sites})
+    pq.write_table(table, tmp_path / "z.parquet", row_group_size=7000)
+    return tmp_path / "z.parquet", labels
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_a_file_of_many_row_groups_is_read_by_several_threads(parquet, threads):
+    path, labels = parquet
+    engine = tepid.Threads(threads)
+    plain, known = tepid.from_logits(ROWS), tepid.from_labels(ROWS, labels)
+    assert tepid.from_logits(path, engine=engine).value == pytest.approx(plain.value, rel=1e-9)
+    assert tepid.from_labels(path, engine=engine).value == pytest.approx(known.value, rel=1e-9)
+    assert tepid.from_labels(path, labels, engine=engine).value == pytest.approx(
+        known.value, rel=1e-9
+    )
+    some = tepid.from_logits(open_source(path, filter="site == 1"), engine=engine)
+    assert some.value == pytest.approx(tepid.from_logits(ROWS[1::3]).value, rel=1e-9)
+
+
+def test_pieces_are_runs_of_row_groups_that_make_up_the_file(parquet):
+    source = open_source(parquet[0])
+    (whole,) = source.parts
+    assert [piece.rows for piece in whole.pieces] == [21_000] * 5 + [20_002]
+    blocks = [block for piece in whole.pieces for block in piece.read(5000)]
+    np.testing.assert_array_equal(np.concatenate([b.logits for b in blocks]), ROWS)
+    np.testing.assert_array_equal(np.concatenate([b.labels for b in blocks]), parquet[1])
+    assert [b.row(0) for b in blocks] == np.cumsum([0, *(len(b.logits) for b in blocks)])[
+        :-1
+    ].tolist()
+    assert len(finer(source).parts) == 6
+
+
+def test_labels_in_another_file_keep_a_file_in_one_piece(parquet, tmp_path):
+    np.save(tmp_path / "y.npy", parquet[1])
+    source = open_source([parquet[0]], labels=[tmp_path / "y.npy"])
+    assert finer(source).parts == source.parts
+    found = tepid.from_labels([parquet[0]], [tmp_path / "y.npy"], engine=tepid.Threads(3))
+    assert found.value == pytest.approx(tepid.from_labels(ROWS, parquet[1]).value, rel=1e-9)
+
+
+def test_a_bad_row_of_a_piece_is_named_by_its_place_in_the_file(parquet):
+    import pyarrow as pa  # noqa: PLC0415  # the fixture has looked for it
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    bad = ROWS.copy()
+    bad[90_123, 1] = np.nan
+    logits = pa.FixedSizeListArray.from_arrays(pa.array(bad.reshape(-1)), 4)
+    pq.write_table(pa.table({"logits": logits}), parquet[0], row_group_size=7000)
+    with pytest.raises(InputError, match=r"^z.parquet .* row 90123"):
+        tepid.from_logits(parquet[0], engine=tepid.Threads(3))

@@ -23,7 +23,7 @@ from tepid.engines.threads import Threads
 from tepid.errors import InputError
 from tepid.sources.block import Block, Part, Source
 from tepid.sources.partitions import arrived
-from tepid.sources.parts import carried, carrying, reading
+from tepid.sources.parts import carried, carrying, finer, reading
 
 # How many summaries one task adds.
 _FAN = 8
@@ -45,7 +45,7 @@ class Dask:
         """The sum of `of(block)` over all blocks, added as a tree in the order of the parts."""
         if not source.parts:
             return Threads(progress=self.progress).total(of, source, stage)
-        tasks = _summing(of, source, stage)
+        tasks = _summing(of, finer(source), stage)
         adding = delayed(_added, pure=False)
         while len(tasks) > 1:
             name = f"tepid-adding-{uuid.uuid4().hex}"

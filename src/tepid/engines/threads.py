@@ -14,6 +14,7 @@ from tepid.engines.side_by_side import side_by_side
 from tepid.errors import InputError
 from tepid.shapes import rows_per_block
 from tepid.sources.block import Block, Source
+from tepid.sources.parts import finer
 
 Waiting = deque[tuple[Block, Future[Summary]]]
 
@@ -32,7 +33,7 @@ class Threads:
 
     def total(self, of: Callable[[Block], Summary], source: Source, stage: str) -> Summary:
         """The sum of `of(block)` over all blocks, added in the order of the rows."""
-        apart = source.decoded and len(source.parts) > 1 and can_be_cut(source)
+        apart = source.decoded and can_be_cut(source)
         total = (self._sum_of_parts if apart else self._sum)(of, source, stage)
         if total is None:
             raise InputError(f"{source.name} must have at least one row, got none")
@@ -42,14 +43,15 @@ class Threads:
         self, of: Callable[[Block], Summary], source: Source, stage: str
     ) -> Summary | None:
         threads = self._worthwhile(source)
-        if threads == 1:
+        shares = portions(finer(source)) if threads > 1 else []
+        if len(shares) < 2:
             return self._sum(of, source, stage)  # one thread reads, and one sums
 
         def told(rows: int) -> None:
             if self.progress:
                 self.progress(stage, rows, source.expected)
 
-        parts = side_by_side(of, portions(source), threads, told)
+        parts = side_by_side(of, shares, threads, told)
         some = [part for part in parts if part is not None]
         return reduce(add, some) if some else None
 

@@ -7,6 +7,7 @@ columns that are wanted are decoded.
 import contextlib
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,11 +29,12 @@ Batches = Callable[[list[str], int], Iterator[Any]]
 
 
 class _Opened(NamedTuple):
-    """A file that is open; `pieces(alone)` are its row groups, each alone or all at once."""
+    """A file that is open; `pieces(alone, only)` are its row groups, each alone or all at once."""
 
     schema: Any
     rows: int | None
     pieces: Callable[..., Iterator[tuple[int, Batches]]]
+    row_groups: tuple[int, ...] = ()
 
 
 def look(shard: Shard) -> Look:
@@ -51,6 +53,7 @@ def look(shard: Shard) -> Look:
             None if shard.filter else file.rows,
             estimate=file.rows,
             binary=classes == 1,
+            row_groups=file.row_groups,
         )
 
 
@@ -61,7 +64,7 @@ def blocks(shard: Shard, rows: int) -> Iterator[Block]:
         logits = listed.logit_columns(shard, file.schema, aside)
         wanted = list(dict.fromkeys([*logits, *beside.values()]))
         start = 0
-        for first, batches in file.pieces(alone=bool(shard.filter)):
+        for first, batches in file.pieces(alone=bool(shard.filter), only=shard.row_groups):
             kept = _kept(shard, batches, first)
             if kept is not None and not kept.any():
                 continue  # a row group of which nothing is wanted is not decoded
@@ -162,15 +165,18 @@ def _parquet(file: Any, *, ahead: bool) -> _Opened:
     parquet = needed("pyarrow.parquet", "parquet").ParquetFile(
         file, pre_buffer=ahead, buffer_size=0 if ahead else _BUFFER
     )
-    count = parquet.num_row_groups
+    groups = range(parquet.num_row_groups)
+    counts = tuple(parquet.metadata.row_group(i).num_rows for i in groups)
 
-    def pieces(*, alone: bool) -> Iterator[tuple[int, Batches]]:
-        first = 0
-        for numbers in [[i] for i in range(count)] if alone else [list(range(count))]:
-            yield first, partial(_of_groups, parquet, numbers)
-            first += sum(parquet.metadata.row_group(i).num_rows for i in numbers)
+    def pieces(
+        *, alone: bool, only: tuple[int, int] | None = None
+    ) -> Iterator[tuple[int, Batches]]:
+        wanted = groups if only is None else range(*only)
+        starts = (0, *accumulate(counts))
+        for own in [range(i, i + 1) for i in wanted] if alone else [wanted]:
+            yield starts[own.start], partial(_of_groups, parquet, list(own))
 
-    return _Opened(parquet.schema_arrow, parquet.metadata.num_rows, pieces)
+    return _Opened(parquet.schema_arrow, parquet.metadata.num_rows, pieces, counts)
 
 
 def _of_groups(parquet: Any, numbers: list[int], columns: list[str], rows: int) -> Iterator[Any]:

@@ -64,7 +64,8 @@ class Part:
     `read(rows)` yields blocks of about that many rows afresh, each with the columns that it
     carries; their `start` counts from the part's first row. A part travels, so it holds a path and
     not an open file. `digest` tells the size and the hash of what it holds. `lazy` are the columns
-    of a partition by name, as Dask's delayed values.
+    of a partition by name, as Dask's delayed values. `pieces` are the same rows in smaller parts,
+    if it has any.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Part:
     rows: int | None = None
     digest: Callable[[], str] | None = None
     lazy: Any = None
+    pieces: tuple["Part", ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,7 +53,17 @@ def reading(parts: tuple[Part, ...]) -> Callable[[int], Iterator[Block]]:
 def mapped(part: Part, change: Callable[[Block], Block]) -> Part:
     """The same part with every block changed."""
     told = None if part.digest is None else partial(_told, part.digest, change.__qualname__)
-    return dataclasses.replace(part, read=partial(_changed, part, change), digest=told, lazy=None)
+    pieces = tuple(mapped(piece, change) for piece in part.pieces)
+    read = partial(_changed, part, change)
+    return dataclasses.replace(part, read=read, digest=told, lazy=None, pieces=pieces)
+
+
+def finer(source: Source) -> Source:
+    """The same source in the smallest parts; with peers, which are cut alike, as it is."""
+    if source.peers or not any(part.pieces for part in source.parts):
+        return source
+    parts = tuple(piece for part in source.parts for piece in part.pieces or (part,))
+    return dataclasses.replace(source, parts=parts, read=reading(parts))
 
 
 def _told(digest: Callable[[], str], change: str) -> str:

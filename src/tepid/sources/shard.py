@@ -12,7 +12,8 @@ from tepid.sources.columns import LABELS
 class Shard:
     """A file of logits by its place, with the columns beside them and the rows that are wanted.
 
-    A column is a place too; `#name` is a column or member of the file itself.
+    A column is a place too; `#name` is a column or member of the file itself. `row_groups` are the
+    first of Parquet's that is wanted and the first that is not, None for all.
     """
 
     place: str
@@ -24,6 +25,7 @@ class Shard:
     filter: str = ""
     class_axis: int | None = None
     probabilities: bool = False
+    row_groups: tuple[int, int] | None = None
 
     @property
     def is_table(self) -> bool:
@@ -54,7 +56,10 @@ class Shard:
 
 @dataclass(frozen=True)
 class Look:
-    """What a file says of itself before its rows are read; `logits` are columns of a table."""
+    """What a file says of itself before its rows are read.
+
+    `logits` are columns of a table, `row_groups` how many rows each of Parquet's has.
+    """
 
     classes: int | None
     kind: str
@@ -64,6 +69,7 @@ class Look:
     estimate: int | None = None
     lead: tuple[int, ...] | None = None
     binary: bool = False
+    row_groups: tuple[int, ...] = ()
 
     @property
     def layout(self) -> tuple[object, ...]:

@@ -18,6 +18,8 @@ from tepid.sources.columns import LABELS
 from tepid.sources.parts import from_parts
 from tepid.sources.shard import Look, Shard
 
+# To decode so many takes a tenth of a second, and a task of Dask some thousandths.
+_LOGITS_PER_PIECE = 1 << 24
 # Looking at a file that lies elsewhere is waiting, most of all.
 _LOOKING = 16
 
@@ -136,7 +138,34 @@ def _is_mapped(shard: Shard) -> bool:
 
 def part_of(shard: Shard, found: Look) -> Part:
     """A file as a part, which is opened when it is read."""
-    return Part(shard.name, partial(blocks, shard), found.rows, partial(digests.digest, shard))
+    digest = partial(digests.digest, shard)
+    return Part(
+        shard.name, partial(blocks, shard), found.rows, digest, pieces=_pieces(shard, found)
+    )
+
+
+def _pieces(shard: Shard, found: Look) -> tuple[Part, ...]:
+    """Runs of a file's row groups, unless what stands beside its rows is in another file."""
+    runs = _runs(found.row_groups, max(1, _LOGITS_PER_PIECE // max(1, found.classes or 2)))
+    if len(runs) < 2 or len(shard.own) < len(shard.columns):
+        return ()
+    return tuple(_piece(shard, found, run) for run in runs)
+
+
+def _piece(shard: Shard, found: Look, run: tuple[int, int]) -> Part:
+    rows = None if found.rows is None else sum(found.row_groups[slice(*run)])
+    return Part(shard.name, partial(blocks, dataclasses.replace(shard, row_groups=run)), rows)
+
+
+def _runs(counts: tuple[int, ...], rows: int) -> list[tuple[int, int]]:
+    """Neighbours taken together until they have so many rows."""
+    runs, start, there = [], 0, 0
+    for stop, count in enumerate(counts, start=1):
+        there += count
+        if there >= rows or stop == len(counts):
+            runs.append((start, stop))
+            start, there = stop, 0
+    return runs
 
 
 def blocks(shard: Shard, rows: int) -> Iterator[Block]:
