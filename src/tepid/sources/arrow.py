@@ -180,8 +180,12 @@ def _parquet(file: Any, *, ahead: bool) -> _Opened:
 
 
 def _of_groups(parquet: Any, numbers: list[int], columns: list[str], rows: int) -> Iterator[Any]:
-    together = rows * (_AT_ONCE if len(columns) > _MANY else 1)
-    for batch in parquet.iter_batches(together, row_groups=numbers, columns=columns):
+    many = len(columns) > _MANY
+    # Few columns are decoded sooner where they are read than handed to threads of pyarrow's own.
+    batches = parquet.iter_batches(
+        rows * (_AT_ONCE if many else 1), row_groups=numbers, columns=columns, use_threads=many
+    )
+    for batch in batches:
         yield from _sliced(batch, columns, rows)
 
 

@@ -74,10 +74,12 @@ def matrix(batch: Any, logits: tuple[str, ...], name: str) -> Array:
     first = batch.column(logits[0])
     if not _is_list(first.type):
         return _side_by_side([values(batch.column(column)) for column in logits])
-    count = lengths(first)
     if first.null_count:
         row = int(np.argmax(np.asarray(first.is_null())))
         raise RowError(name, f"hold a list in every row of {logits[0]!r}", "none", row)
+    if _is_fixed(first.type):
+        return values(first.flatten()).reshape(len(first), first.type.list_size)
+    count = lengths(first)
     if not len(count):
         return np.zeros((0, 0))
     wrong = count != count[0]
