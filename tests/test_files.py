@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -509,6 +510,13 @@ def test_files_of_an_archive_are_read(made, tmp_path):
     assert [part.name for part in source.parts] == [f"part-{i}.npy" for i in range(3)]
     alone = open_source(f"zip://part-2.npy::{archive}")
     np.testing.assert_array_equal(alone.whole(), made[0][100:])
+    again = shutil.copy(archive, tmp_path / "again.zip")
+    both = open_source([f"zip://part-2.npy::{place}" for place in (archive, again)])
+    assert [part.name for part in both.parts] == ["logits.zip", "again.zip"]
+    Path(again).write_bytes(b"no archive")
+    said = f"zip://*.npy::{again}"
+    assert _refusal(said).startswith(f"{said} must be readable, got BadZipFile")
+    assert _refusal("zip://*.npy::no.zip") == "zip://*.npy::no.zip must exist, got no such file"
 
 
 @pytest.mark.parametrize("kind", [kind for kind in written.EVERY if kind != "zarr"])

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -49,14 +50,31 @@ def test_a_column_for_all_rows_is_cut_where_the_parts_end():
     assert found.value == pytest.approx(expected.value, rel=1e-9)
 
 
-def test_parts_that_are_not_counted_keep_the_columns_beside_them_in_order():
-    labels = RNG.integers(4, size=len(ROWS))
-    source = _source(labels=labels)
-    parts = tuple(dataclasses.replace(part, rows=None) for part in source.parts)
-    found = tepid.from_labels(
-        dataclasses.replace(source, parts=parts, rows=None), None, engine=tepid.Threads(3)
-    )
-    assert found.value == pytest.approx(tepid.from_labels(ROWS, labels).value, rel=1e-9)
+def test_rows_have_their_numbers_where_nobody_has_counted_the_parts(tmp_path):
+    parts = [ROWS[:333], ROWS[333:666], ROWS[666:999]]
+    for number, rows in enumerate(parts):
+        np.savetxt(tmp_path / f"{number}.csv", rows, delimiter=",")
+    expected = tepid.from_logits(ROWS[:999], debias=True).value
+    for threads in (1, 2):
+        found = tepid.from_logits(tmp_path, debias=True, engine=tepid.Threads(threads))
+        assert found.value == pytest.approx(expected, rel=1e-6)
+
+
+def test_only_few_sums_are_held_at_once():
+    alive = weakref.WeakSet()
+    most = []
+
+    class Count:
+        def __init__(self):
+            alive.add(self)
+            most.append(len(alive))
+
+        def __add__(self, other):
+            return Count()
+
+    many = _source([ROWS[:200]] * 500)
+    tepid.Threads(2).total(lambda _: Count(), many, "counting")
+    assert max(most) < 50
 
 
 def test_two_parts_are_read_at_the_same_time():
@@ -82,8 +100,10 @@ def test_nothing_more_is_read_once_a_part_was_refused():
     many = [bad, *[ROWS[:2000]] * 400]
     with pytest.raises(InputError, match=r"^part 0 "):
         tepid.from_logits(_source(many, before=lambda: read.append(1)), engine=tepid.Threads(2))
+    for thread in threading.enumerate():
+        if thread.name.startswith("tepid-part"):
+            thread.join(timeout=20)
     assert len(read) < 100
-    assert not [t for t in threading.enumerate() if t.name.startswith("tepid-part")]
 
 
 def test_progress_counts_the_rows_of_all_threads_together():

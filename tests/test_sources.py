@@ -317,7 +317,9 @@ def test_a_column_of_labels_is_set_apart(name, made, tmp_path):
         ",0,1,2,label\n0,1.5,2,3,1\n1,4,5,6,0\n",
         "id,a,b,c\n17,1.5,2,3\n18,4,5,6\n",
         "a,b,c,Weight,group\n1.5,2,3,9,8\n4,5,6,9,8\n",
-        "Unnamed: 0,a,b,c,row_id\n0,1.5,2,3,7\n1,4,5,6,7\n",
+        "Unnamed: 0,a,b,c,label\n0,1.5,2,3,7\n1,4,5,6,7\n",
+        "en,id,fr\n1.5,2,3\n4,5,6\n",
+        "id,en,fr\n1.5,2,3\n4,5,6\n",
     ],
 )
 def test_a_table_with_counted_columns_or_an_index_is_read_without_them(text, tmp_path):
@@ -340,9 +342,24 @@ def test_a_csv_file_of_one_column_is_a_column(made, tmp_path):
         np.testing.assert_array_equal(open_column(path, "sample_weight"), made[1])
 
 
+@pytest.mark.parametrize("header", ["id,label", "index,weight", "label"])
+def test_a_table_that_has_no_logits_is_refused(header, tmp_path):
+    path = _text(tmp_path / "z.csv", f"{header}\n17,1\n18,0\n")
+    said = rf"^z.csv must have columns of logits, got {header.replace(',', ', ')}$"
+    with pytest.raises(tepid.InputError, match=said):
+        open_source(path)
+    with pytest.raises(tepid.InputError, match=said):
+        open_source(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("header", "role"),
-    [("id,weight", "sample_weight"), ("id,truth", "labels"), ("index,label", "labels")],
+    [
+        ("id,weight", "sample_weight"),
+        ("id,truth", "labels"),
+        ("index,label", "labels"),
+        ("id,group", "groups"),
+    ],
 )
 def test_a_column_is_found_beside_the_one_that_numbers_the_rows(header, role, tmp_path):
     path = _text(tmp_path / "u.csv", f"{header}\n17,1\n18,0\n")

@@ -13,7 +13,8 @@ class Adds(Protocol):
 
 
 Summary = TypeVar("Summary", bound=Adds)
-# Called with what is being done, how many rows are done, and about how many there are.
+# Called with what is being done, how many rows are done, and about how many there are; from any
+# thread, but one at a time.
 Progress = Callable[[str, int, int | None], None]
 
 

@@ -12,6 +12,8 @@ from tepid.shapes import rows_per_block
 from tepid.sources.block import Block, Carried, Part, Source, located
 from tepid.sources.parts import carrying, from_parts
 
+# What a column is called to people, where that is not its name here.
+_SAID = {"weight": "sample_weight"}
 # Where nobody has counted the rows of a part, the next one is numbered as if it were this long.
 _UNCOUNTED = 1 << 40
 
@@ -51,19 +53,17 @@ def portions(source: Source) -> list[Portion]:
     ]
 
 
-def can_be_cut(source: Source) -> bool:
-    """Whether the columns of a source can be cut where its parts end; no peers are looked at."""
-    counted = all(part.rows is not None for part in source.parts)
-    return not source.peers and (counted or not _loose(source))
+def is_counted(source: Source) -> bool:
+    """Whether it has parts, and the number of every row is known before it is read."""
+    return bool(source.parts) and all(part.rows is not None for part in source.parts)
 
 
 def _check_columns(columns: dict[str, Any], counts: list[int | None]) -> None:
     rows = sum(count or 0 for count in counts)
     for name, column in columns.items():
         if len(column) != rows:
-            raise InputError(
-                f"{name} must have one entry for each of the {rows} rows, got {len(column)}"
-            )
+            said, got = _SAID.get(name, name), len(column)
+            raise InputError(f"{said} must have one entry for each of the {rows} rows, got {got}")
 
 
 def _loose(source: Source) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def side_by_side(
             yield waiting.popleft().result()
     finally:
         progress.stopped.set()
-        pool.shutdown(cancel_futures=True)
+        pool.shutdown(wait=False, cancel_futures=True)  # they end after the block that they are at
 
 
 class _Stopped(Exception):  # noqa: N818  # nothing is wrong

@@ -5,11 +5,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache, reduce
-from operator import add, index
+from functools import lru_cache
+from operator import index
 
 from tepid.engines.engine import Progress, Summary
-from tepid.engines.portions import blamed, can_be_cut, numbered, portions
+from tepid.engines.portions import blamed, is_counted, numbered, portions
 from tepid.engines.side_by_side import side_by_side
 from tepid.errors import InputError
 from tepid.shapes import rows_per_block
@@ -33,7 +33,7 @@ class Threads:
 
     def total(self, of: Callable[[Block], Summary], source: Source, stage: str) -> Summary:
         """The sum of `of(block)` over all blocks, added in the order of the rows."""
-        apart = source.decoded and can_be_cut(source)
+        apart = source.decoded and is_counted(source) and not source.peers
         total = (self._sum_of_parts if apart else self._sum)(of, source, stage)
         if total is None:
             raise InputError(f"{source.name} must have at least one row, got none")
@@ -42,18 +42,20 @@ class Threads:
     def _sum_of_parts(
         self, of: Callable[[Block], Summary], source: Source, stage: str
     ) -> Summary | None:
-        threads = self._worthwhile(source)
-        shares = portions(finer(source)) if threads > 1 else []
-        if len(shares) < 2:
-            return self._sum(of, source, stage)  # one thread reads, and one sums
+        threads, fine = self._worthwhile(source), finer(source)
+        largest = max(part.rows or 0 for part in fine.parts)
+        if threads == 1 or 2 * largest > (source.rows or 0):
+            return self._sum(of, source, stage)  # one thread reads, the others sum
 
         def told(rows: int) -> None:
             if self.progress:
                 self.progress(stage, rows, source.expected)
 
-        parts = side_by_side(of, shares, threads, told)
-        some = [part for part in parts if part is not None]
-        return reduce(add, some) if some else None
+        total = None
+        for part in side_by_side(of, portions(fine), threads, told):
+            if part is not None:
+                total = part if total is None else total + part
+        return total
 
     def _sum(
         self, of: Callable[[Block], Summary], source: Source, stage: str, start: int = 0

@@ -11,8 +11,8 @@ from tepid.errors import InputError
 LABELS = ("label", "labels")
 WEIGHTS = ("weight", "weights", "sample_weight")
 GROUPS = ("group", "groups")
-# Columns of these names are no logits, whatever they hold; the last ones number the rows.
-ASIDE = (*LABELS, *WEIGHTS, *GROUPS, "id", "ids", "index", "row", "row_id", "unnamed: 0")
+# Columns of these names are no logits, whatever they hold.
+ASIDE = (*LABELS, *WEIGHTS, *GROUPS)
 LISTS = "logits"
 
 

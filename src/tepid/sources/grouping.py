@@ -26,7 +26,7 @@ def _from_file(path: str | os.PathLike[str]) -> Any:
     place, fragment = places.named(path)
     if places.exists(place):
         if places.suffix(place) in places.TEXT:
-            return tables.text_column(place, fragment or "groups")
+            return tables.text_column(place, fragment, "groups")
         if places.suffix(place) in places.ARROW:
             return arrow.column(place, fragment, "groups")
     return files.open_array(path, "groups", "groups file").column("groups")

@@ -157,8 +157,8 @@ def with_logarithms(source: Source) -> Source:
         mapped(part, _logarithm) if part.lazy is None else partitions.logarithms(part)
         for part in source.parts
     )
-    lazy = any(part.lazy is not None for part in parts)
-    read = reading(parts) if lazy else _logarithms(source.read)
+    by_parts = source.decoded or any(part.lazy is not None for part in parts)
+    read = reading(parts) if by_parts else _logarithms(source.read)
     return dataclasses.replace(source, parts=parts, read=read)
 
 

@@ -113,7 +113,8 @@ def shown(places: Iterable[str]) -> list[str]:
     """Each file as it is named to people: as short as it can be within the folder of all."""
     files = [named(place)[0] for place in places]
     links = [remote.link(file) if remote.is_url(file) else file for file in files]
-    names = [link.rstrip("/").split("/") for link in links]
+    apart = links if len(set(links)) == len(set(files)) else files  # of several archives
+    names = [name.rstrip("/").split("/") for name in apart]
     shared = 0
     while len({tuple(name[: shared + 1]) for name in names}) == 1 < len(names[0]) - shared:
         shared += 1

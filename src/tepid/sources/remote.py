@@ -92,6 +92,8 @@ def _system(place: str) -> tuple[Any, str]:
         ) from None
     except ValueError as error:
         raise InputError(f"{place} must be of a protocol that fsspec knows, got {error}") from None
+    except Exception as error:  # noqa: BLE001  # an archive is opened here
+        raise _refused(place, error) from None
     return system, path
 
 

@@ -20,6 +20,8 @@ from tepid.sources.shard import Look, Shard
 
 # To decode so many takes a tenth of a second, and a task of Dask some thousandths.
 _LOGITS_PER_PIECE = 1 << 24
+# Each piece reads what the file says of all its row groups, so that there must not be too many.
+_PIECES = 64
 # Looking at a file that lies elsewhere is waiting, most of all.
 _LOOKING = 16
 
@@ -125,8 +127,9 @@ def joined(shards: tuple[Shard, ...], looks: tuple[Look, ...], name: str) -> Sou
         estimate=None if None in counts else sum(count or 0 for count in counts),
     )
     lead = looks[0].lead if len(looks) == 1 else None
-    decoded = not all(map(_is_mapped, shards))
-    read = partial(ahead, source.read) if decoded else source.read
+    mapped = all(map(_is_mapped, shards))
+    read = source.read if mapped else partial(ahead, source.read)
+    decoded = not mapped and not any(map(_is_whole, shards))
     return dataclasses.replace(source, read=read, binary=usual.binary, lead=lead, decoded=decoded)
 
 
@@ -134,6 +137,11 @@ def _is_mapped(shard: Shard) -> bool:
     """Whether a file is read as memory is, which nothing can be gained over."""
     here = not remote.is_url(shard.place)
     return here and places.suffix(shard.place) in (".npy", ".safetensors")
+
+
+def _is_whole(shard: Shard) -> bool:
+    """Whether a file is in memory as a whole while it is read, so that one at a time is enough."""
+    return places.suffix(shard.place) in (".npz", ".pt", ".pth")
 
 
 def part_of(shard: Shard, found: Look) -> Part:
@@ -145,16 +153,17 @@ def part_of(shard: Shard, found: Look) -> Part:
 
 
 def _pieces(shard: Shard, found: Look) -> tuple[Part, ...]:
-    """Runs of a file's row groups, unless what stands beside its rows is in another file."""
-    runs = _runs(found.row_groups, max(1, _LOGITS_PER_PIECE // max(1, found.classes or 2)))
-    if len(runs) < 2 or len(shard.own) < len(shard.columns):
+    """Runs of a file's row groups, where all of them are wanted and nothing is in another file."""
+    if shard.filter or len(shard.own) < len(shard.columns):
         return ()
-    return tuple(_piece(shard, found, run) for run in runs)
+    enough = _LOGITS_PER_PIECE // max(1, found.classes or 2)
+    runs = _runs(found.row_groups, max(enough, sum(found.row_groups) // _PIECES))
+    return tuple(_piece(shard, found, run) for run in runs) if len(runs) > 1 else ()
 
 
 def _piece(shard: Shard, found: Look, run: tuple[int, int]) -> Part:
-    rows = None if found.rows is None else sum(found.row_groups[slice(*run)])
-    return Part(shard.name, partial(blocks, dataclasses.replace(shard, row_groups=run)), rows)
+    own = dataclasses.replace(shard, row_groups=run)
+    return Part(shard.name, partial(blocks, own), sum(found.row_groups[slice(*run)]))
 
 
 def _runs(counts: tuple[int, ...], rows: int) -> list[tuple[int, int]]:

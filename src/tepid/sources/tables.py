@@ -1,8 +1,9 @@
 """Tables of text: numbers separated by commas, semicolons or tabs, with or without a header.
 
-A column called `label` or `labels` is no logit; it holds the labels. Nor is one called `weight`,
-`group`, `id` or `index`, or one without a name, which is how an index is written. A first row of
-0, 1, 2, … is a header, as of columns that have no names.
+A column called `label` or `labels` is no logit; it holds the labels. Nor is one called `weight` or
+`group`, one without a name, which is how an index is written, or a first one called `id` or `index`
+that begins with a whole number. A first row of 0, 1, 2, … is a header, as of columns that have no
+names.
 """
 
 import csv
@@ -21,6 +22,7 @@ from tepid.sources.columns import ASIDE, GROUPS, LABELS, WEIGHTS
 
 # The names of a column that holds what is wanted of a table.
 _MEANT = {"labels": LABELS, "sample_weight": WEIGHTS, "groups": GROUPS}
+_NUMBERING = ("id", "ids", "index", "row", "row_id", "unnamed: 0")
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,13 @@ def estimated_rows(place: str) -> int | None:
     return round(file.stat().st_size * lines / len(whole)) if lines else None
 
 
-def text_column(place: str, name: str) -> list[str]:
-    """A column of a table as it is written."""
-    form = formed(place, name, "")
-    column = (form.columns or [0])[0]
+def text_column(place: str, fragment: str, member: str) -> list[str]:
+    """A column of a table as it is written: that of this name, or the one that it must mean."""
+    form = formed(place, fragment, member)
+    column, *others = form.columns or range(form.width)
+    if others:
+        known = ", ".join(form.names) if form.header else "none with a name"
+        raise InputError(f"{form.name} must have a column {member!r}, got {known}")
     return [
         cell
         for start, text in portions(place, form, 1 << 16)
@@ -95,18 +100,22 @@ def formed(
 ) -> Form:
     """How a table is written, by its first line, and which columns are wanted."""
     name = name or places.base(place)
-    first = next(streams.lines(place, name), "")
+    first, second = [*itertools.islice(streams.lines(place, name), 2), "", ""][:2]
     delimiter = next((d for d in ",;\t" if d in first), ",")
     names = [cell.strip() for cell in _cells(first, delimiter)]
     counted = len(names) > 2 and names == [str(i) for i in range(len(names))]
     header = counted or not all(_is_number(cell) for cell in names)
-    columns = _columns(name, fragment, member, names if header else [])
+    below = next(iter(_cells(second, delimiter)), "").strip()
+    numbered = [n for n in names[:1] if n.lower() in _NUMBERING and below.isdecimal()]
+    columns = _columns(name, fragment, member, names if header else [], numbered)
     if header and columns is not None:
         columns = [i for i in columns if names[i] not in without]
     return Form(name, delimiter, header, names, columns)
 
 
-def _columns(file: str, fragment: str, member: str, names: list[str]) -> list[int] | None:
+def _columns(
+    file: str, fragment: str, member: str, names: list[str], numbered: list[str]
+) -> list[int] | None:
     if fragment:
         if fragment not in names:
             known = ", ".join(names) or "none with a name"
@@ -114,7 +123,9 @@ def _columns(file: str, fragment: str, member: str, names: list[str]) -> list[in
         return [names.index(fragment)]
     meant = [i for i, name in enumerate(names) if name.lower() in _MEANT.get(member, ())]
     named = [i for i, name in enumerate(names) if name]
-    free = [i for i in named if names[i].lower() not in ASIDE]
+    free = [i for i in named if names[i].lower() not in ASIDE and names[i] not in numbered]
+    if names and not free and member == "logits":
+        raise InputError(f"{file} must have columns of logits, got {', '.join(names)}")
     return meant or free or named or None
 
 
