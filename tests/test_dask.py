@@ -169,6 +169,15 @@ def test_one_file_of_parquet_is_a_task_for_every_run_of_row_groups(
     assert labelled.value == pytest.approx(alone["labels"], rel=1e-9)
 
 
+def test_halves_of_rows_that_are_not_counted_are_refused(rows, tmp_path):
+    for number, part in enumerate(np.array_split(rows[0], 3)):
+        np.savetxt(tmp_path / f"{number}.csv", part, delimiter=",")
+    assert tepid.from_logits(tmp_path, engine=Dask()).samples == ROWS
+    said = r"^rows must have numbers, .* got parts before [12].csv whose rows are not counted$"
+    with pytest.raises(tepid.InputError, match=said):
+        tepid.from_logits(tmp_path, debias=True, engine=Dask())
+
+
 def test_an_array_of_no_rows_is_refused():
     with pytest.raises(tepid.InputError, match="at least one row"):
         tepid.from_logits(da.zeros((0, 3), chunks=(5, 3)))

@@ -9,13 +9,11 @@ from typing import Any
 from tepid.engines.engine import Summary
 from tepid.errors import InputError, RowError
 from tepid.shapes import rows_per_block
-from tepid.sources.block import Block, Carried, Part, Source, located
+from tepid.sources.block import UNCOUNTED, Block, Carried, Part, Source, located
 from tepid.sources.parts import carrying, from_parts
 
 # What a column is called to people, where that is not its name here.
 _SAID = {"weight": "sample_weight"}
-# Where nobody has counted the rows of a part, the next one is numbered as if it were this long.
-_UNCOUNTED = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -44,8 +42,8 @@ def portions(source: Source) -> list[Portion]:
             f"labels, weights, groups and peers must come with parts whose rows are counted, "
             f"got {at}, whose are not"
         )
-    lengths = [_UNCOUNTED if count is None else count for count in counts]
-    starts = [0, *accumulate(lengths)]
+    lengths = [UNCOUNTED if count is None else count for count in counts]
+    starts = [min(start, UNCOUNTED) for start in (0, *accumulate(lengths))]
     _check_columns(loose, counts)
     return [
         _portion(source, place, start)

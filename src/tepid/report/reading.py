@@ -138,7 +138,7 @@ def _summed(block: Block, fits: Fits, theta: Float64, among: Int64 | None) -> Na
 
     before = predictions(z, labels=y, sample_weight=u)
     after = predictions(z, labels=y, sample_weight=u, temperature=fits.after)
-    rows = np.arange(block.start, block.start + len(z))
+    rows = block.rows()
     there = weight_column(u, len(z)) > 0
     if among is not None:
         there &= np.isin(rows, among)

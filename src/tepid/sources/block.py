@@ -8,8 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tepid import shapes
-from tepid.arrays import Array, Int64
+from tepid.arrays import Int64
 from tepid.errors import InputError, RowError
+from tepid.sources.following import Following, mismatch
+
+# Where the rows before a block were not counted, it begins here.
+UNCOUNTED = 1 << 62
 
 
 class Block(NamedTuple):
@@ -49,12 +53,20 @@ class Block(NamedTuple):
             return self.start + place
         return self.at + place if isinstance(self.at, int) else int(self.at[place])
 
+    def rows(self) -> Int64:
+        """The number of each row in the source."""
+        if self.numbers is not None:
+            return self.numbers
+        if self.start >= UNCOUNTED:
+            raise InputError(
+                "rows must have numbers, for halves of them or a report, got parts before "
+                f"{self.name} whose rows are not counted"
+            )
+        return np.arange(self.start, self.start + len(self.logits))
+
     def half(self, parity: int) -> Int64:
         """The places of the even or odd rows of the source, whatever the blocks are."""
-        rows = self.numbers
-        if rows is None:
-            rows = np.arange(self.start, self.start + len(self.logits))
-        return np.flatnonzero(rows % 2 == parity)
+        return np.flatnonzero(self.rows() % 2 == parity)
 
 
 @dataclass(frozen=True)
@@ -141,7 +153,7 @@ class Source:
         Unless there need not be `some`, no rows at all are refused.
         """
         start, classes = 0, self.classes
-        others = [_Reading(peer, rows) for peer in self.peers]
+        others = [Following(peer.name, peer.logits(rows)) for peer in self.peers]
         for piece in self.read(rows):
             block = (
                 piece if isinstance(piece, Block) else Block(piece, None, None, start, self.name)
@@ -160,7 +172,7 @@ class Source:
                     self._columns(), (block.labels, block.weight, block.groups), strict=True
                 )
             )
-            peers = tuple(other.following(stop - start, start, k) for other in others)
+            peers = tuple(other.next_rows(stop - start, start, k) for other in others)
             yield block._replace(
                 labels=labels, weight=weight, start=start, groups=groups, peers=peers
             )
@@ -186,7 +198,7 @@ class Source:
             raise InputError(f"{self.name} must have at least one row, got none")
         for name, column in self._columns():
             if column is not None and not isinstance(column, Carried) and len(column) != rows:
-                raise _mismatch(name, len(column), rows)
+                raise mismatch(name, len(column), rows)
 
     def unlabelled(self) -> "Source":
         """The same logits, weights and groups without the labels."""
@@ -197,49 +209,14 @@ class Source:
         return shapes.joined([block.logits for block in self.blocks(1 << 16)])
 
 
-class _Reading:
-    """A peer's rows, handed out in the portions in which the model's own come."""
-
-    def __init__(self, source: Source, rows: int) -> None:
-        self.name, self.blocks = source.name, source.logits(rows)
-        self.left: list[Any] = []
-
-    def following(self, count: int, start: int, classes: int) -> Array:
-        """The next so many rows."""
-        there = sum(len(part) for part in self.left)
-        while there < count:
-            part = next(self.blocks, None)
-            if part is None:
-                raise _mismatch(self.name, start + there, start + count)
-            if shapes.class_count(part) != classes:
-                got = shapes.class_count(part)
-                raise InputError(
-                    f"{self.name} must have the {classes} classes of logits, got {got}"
-                )
-            self.left.append(part)
-            there += len(part)
-        joined = self.left[0] if len(self.left) == 1 else shapes.joined(self.left)
-        self.left = [joined[count:]] if there > count else []
-        return np.asarray(shapes.matrix(joined[:count]))
-
-    def check_end(self, rows: int) -> None:
-        more = len(self.left) or next(self.blocks, None) is not None
-        if more:
-            raise _mismatch(self.name, "more", rows)
-
-
 def _cut(column: Any, carried: Any, start: int, stop: int, name: str) -> Any:
     if column is None:
         return None
     if isinstance(column, Carried):
         return carried
     if len(column) < stop:
-        raise _mismatch(name, len(column), stop)
+        raise mismatch(name, len(column), stop)
     return column[start:stop]
-
-
-def _mismatch(name: str, got: int | str, rows: int) -> InputError:
-    return InputError(f"{name} must have one entry for each of the {rows} rows, got {got}")
 
 
 def located(error: RowError, block: Block) -> RowError:
