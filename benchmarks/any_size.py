@@ -1,8 +1,8 @@
 """Rows per second and peak memory against the number of logits, from memory and from disk.
 
-`python benchmarks/any_size.py` takes about twenty minutes and writes results/any_size.json and .md;
-`--small` stops at a million logits and only prints; `--memory` measures the megabytes again, which
-a busy machine does not disturb, and keeps the times. Files are temporary, and in the page cache.
+`python benchmarks/any_size.py` takes about forty minutes and writes results/any_size.json and .md;
+`--times` measures the times alone and keeps the megabytes, `--memory` the other way round, which a
+busy machine does not disturb. Files are temporary, and in the page cache.
 """
 
 import argparse
@@ -15,35 +15,44 @@ from typing import Any
 
 import any_size_views as views
 import record
-from any_size_cells import SEED, WHERE, Size, peaks, summary_bytes, timed, write
+from any_size_cells import SEED, WHERE, Size, engines_for, peaks, summary_bytes, timed, write
 from memory import alone
 
 CLASSES = (10, 100, 1000)
-VALUES = (10**4, 10**5, 10**6, 10**7, 3 * 10**7, 10**8)
+USUAL = (10**4, 10**5, 10**6, 3 * 10**6, 10**7, 3 * 10**7, 10**8)
+LARGER = (3 * 10**8, 10**9)
 PACKAGES = ("tepid", "numpy", "numba", "pyarrow", "dask", "distributed")
 # Whose memory is looked at: one thread takes no more than two.
 LOOKED_AT = ("2 threads", "Dask")
 
 
-def measured(
-    values: tuple[int, ...], folder: Path, cells: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    """Every cell: its times, unless they are there, and where it was looked at its megabytes."""
-    timing = not cells
+def timings(folder: Path) -> list[dict[str, Any]]:
+    """The cells with their times; the large sets are not there while the others are fitted."""
+    cells: list[dict[str, Any]] = []
     for classes in CLASSES:
-        sizes = [Size(classes, count) for count in values]
+        for values, limit in ((USUAL, 220), (LARGER, 120)):
+            sizes = [Size(classes, count) for count in values]
+            for size in sizes:
+                alone(write, folder, size)
+            cells += alone(timed, folder, sizes, limit)
+            shutil.rmtree(folder)
+            folder.mkdir()
+        print(views.progress([c for c in cells if c["classes"] == classes]), flush=True)
+    return cells
+
+
+def add_megabytes(folder: Path, cells: list[dict[str, Any]]) -> None:
+    """What the fits that are looked at hold."""
+    for classes in CLASSES:
+        sizes = [Size(classes, count) for count in (*USUAL, *LARGER)]
         for size in sizes:
             alone(write, folder, size)
-        if timing:
-            own = alone(timed, folder, sizes)
-            print(views.progress(own), flush=True)
-            cells += own
         for where, engine in itertools.product(WHERE, LOOKED_AT):
-            for size, megabytes in alone(peaks, folder, sizes, where, engine):
+            fitted = [size for size in sizes if engine in engines_for(size)]
+            for size, megabytes in alone(peaks, folder, fitted, where, engine):
                 _find(cells, size, where, engine)["megabytes"] = megabytes
         shutil.rmtree(folder)
         folder.mkdir()
-    return cells
 
 
 def _find(cells: list[dict[str, Any]], size: Size, where: str, engine: str) -> dict[str, Any]:
@@ -55,16 +64,20 @@ def _find(cells: list[dict[str, Any]], size: Size, where: str, engine: str) -> d
 def main() -> None:
     """Measure, print, and write."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--small", action="store_true", help="up to a million logits")
+    options.add_argument("--times", action="store_true", help="the times alone, anew")
     options.add_argument("--memory", action="store_true", help="the megabytes alone, anew")
     chosen = options.parse_args()
-    about, cells = record.circumstances("python benchmarks/any_size.py", SEED, 2, PACKAGES), []
-    if chosen.memory:
-        kept = json.loads((record.RESULTS / "any_size.json").read_text(encoding="utf-8"))
-        cells, again = kept["cells"], about | {"command": f"{about['command']} --memory"}
-        about = {name: kept[name] for name in about} | {"memory": again}
-    with tempfile.TemporaryDirectory() as folder:
-        cells = measured(VALUES[:3] if chosen.small else VALUES, Path(folder), cells)
+    about = record.circumstances("python benchmarks/any_size.py", SEED, 2, PACKAGES)
+    kept = json.loads((record.RESULTS / "any_size.json").read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        cells = kept["cells"] if chosen.memory else timings(folder)
+        if chosen.times:
+            for cell in (cell for cell in kept["cells"] if "megabytes" in cell):
+                size = Size(cell["classes"], cell["values"])
+                _find(cells, size, cell["where"], cell["engine"])["megabytes"] = cell["megabytes"]
+        else:
+            add_megabytes(folder, cells)
     figures = {
         "cells": cells,
         "verdicts": views.verdicts(cells),
@@ -72,8 +85,7 @@ def main() -> None:
     }
     text = "\n".join([record.preamble("Any size", about), views.report(figures)])
     print(text)
-    if not chosen.small:
-        record.write("any_size", {**about, **figures}, text)
+    record.write("any_size", {**about, **figures}, text)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,10 @@ SEED = 0
 PARTS = 8
 WHERE = ("array", "npy", "parquet")
 ENGINES = ("1 thread", "2 threads", "Dask")
-# All have their turns until so many rounds or seconds are over, but four rounds at least; fits of
-# a small set have five turns in each.
-MOST, SECONDS, LEAST, SMALL = 20, 200.0, 4, 10**6
+# All have their turns until so many rounds are over or the time is up, but four rounds at least;
+# fits of a small set have five turns in each.
+MOST, LEAST, SMALL = 20, 4, 10**6
+LARGE = 10**8  # more is for Dask alone
 GROUP = 1 << 22  # logits in a row group of Parquet
 
 
@@ -37,6 +38,11 @@ class Size(NamedTuple):
     def rows(self) -> int:
         """How many rows that makes."""
         return self.values // self.classes
+
+
+def engines_for(size: Size) -> tuple[str, ...]:
+    """Which engines fit a set of that size: a large one is for Dask alone."""
+    return ENGINES if size.values <= LARGE else ENGINES[2:]
 
 
 def part(size: Size, number: int) -> Any:
@@ -115,7 +121,7 @@ def data(folder: Path, size: Size, where: str, engine: Any) -> Any:
     return held
 
 
-def timed(folder: Path, sizes: list[Size]) -> list[dict[str, Any]]:
+def timed(folder: Path, sizes: list[Size], limit: float) -> list[dict[str, Any]]:
     """How long each fit takes; sizes and ways take turns, so that a busy minute hits them all."""
     with engines(ENGINES) as every:
         calls = {(size, *way): call for size in sizes for way, call in _calls(folder, size, every)}
@@ -123,7 +129,7 @@ def timed(folder: Path, sizes: list[Size]) -> list[dict[str, Any]]:
         found: dict[Any, list[tuple[float, float]]] = {key: [] for key in calls}
         begun = time.perf_counter()
         for done in range(MOST):
-            if done >= LEAST and time.perf_counter() - begun > SECONDS:
+            if done >= LEAST and time.perf_counter() - begun > limit:
                 break
             for key, call in calls.items():
                 found[key] += [_spent(call) for _ in range(1 if key[0].values > SMALL else 5)]
@@ -143,10 +149,11 @@ def _calls(
     import tepid  # noqa: PLC0415
 
     for where in WHERE:
-        here = data(folder, size, where, every["1 thread"])
-        for name, engine in every.items():
-            given = here if name != "Dask" else data(folder, size, where, engine)
-            yield (where, name), partial(tepid.from_logits, given, engine=engine)
+        threads = [name for name in engines_for(size) if name != "Dask"]
+        here = data(folder, size, where, every["1 thread"]) if threads else None
+        for name in engines_for(size):
+            given = here if name in threads else data(folder, size, where, every[name])
+            yield (where, name), partial(tepid.from_logits, given, engine=every[name])
 
 
 def _cell(size: Size, where: str, engine: str, spent: Any, t: float) -> dict[str, Any]:
@@ -193,8 +200,9 @@ def peaks(
         tepid.from_logits(data(folder, sizes[0], where, chosen), engine=chosen)
         baseline = resident("VmRSS")
         for size in sizes:
+            there = resident("VmRSS")
             given = data(folder, size, where, chosen)
-            held = 4e-6 * size.rows * size.classes if where == "array" else 0.0
+            held = max(0.0, resident("VmRSS") - there)
             Path("/proc/self/clear_refs").write_text("5")
             tepid.from_logits(given, engine=chosen)
             peak = resident("VmHWM")

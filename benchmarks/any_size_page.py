@@ -17,9 +17,9 @@ From mapped files in the page cache a fit runs at {npy} of its rate from memory,
 tepid {summing:.1f} ns (1000 classes, one thread), and every pass decodes anew. What is fitted often
 is worth keeping as `.npy`.
 
-Exponents beyond 1 ± .05: {missed}. Below one means that a large set costs less for each row than a
-small one, because what a start costs is not quite the same for every size; with Dask it is still a
-good part of the whole at 10⁸ logits.
+Of each way alone, exponents beyond 1 ± .05: {missed}. Below one means that a large set costs less
+for each row than a small one; none of them grows faster than the rows do by more than noise. The
+machine is shared, and such a figure moves by some hundredths from run to run.
 """
 PAPER = """\
 One thread here fits {slow:.0f} (10 classes) to {fast:.0f} (1000 classes) million logits a second

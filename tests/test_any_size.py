@@ -48,7 +48,7 @@ def test_what_grows_linearly_is_seen_whatever_the_fixed_cost():
         ({"exponent": 1.1}, "exponent of time,"),
         ({"exponent": 0.9}, "exponent of time,"),
         ({"decoding": 1.8}, "rate from npy"),
-        ({"grows": 1e-6}, "memory for 10⁸"),
+        ({"grows": 1e-6}, "memory for the"),
     ],
 )
 def test_what_misses_is_said(change, missed):
@@ -62,6 +62,20 @@ def test_a_table_has_a_row_for_each_size_and_a_column_for_each_way():
     assert len(lines) == 2 + len(SIZES)
     assert lines[0].count("|") == 2 + 9 + 1
     assert lines[-2].startswith("| 3·10⁷ ")
+
+
+def test_exponents_are_those_of_the_last_thousandfold_of_sizes():
+    cells = _cells(fixed=0.1)
+    for cell in cells:
+        if cell["values"] < 10**5:
+            cell["seconds"] *= 3
+    assert all(abs(e["exponent"] - 1) < 0.01 for e in VIEWS.verdicts(cells)["exponents"])
+
+
+def test_a_size_that_an_engine_was_not_given_is_left_empty():
+    cells = [c for c in _cells() if c["values"] < 10**8 or c["engine"] == "Dask"]
+    last = VIEWS.rates(cells, 10).splitlines()[-1].split("|")
+    assert [bool(cell.strip()) for cell in last[3:-1]] == [False, False, True] * 3
 
 
 def test_one_exponent_is_fitted_to_all_ways_of_an_engine():
