@@ -21,6 +21,11 @@ ENDS = np.cumsum((0, *LENGTHS))
 PARTS = [ROWS[a:b] for a, b in itertools.pairwise(ENDS)]
 
 
+@pytest.fixture(autouse=True)
+def _small_files_count_as_large(monkeypatch):
+    monkeypatch.setattr("tepid.engines.threads._LOGITS_PER_PART", 1)
+
+
 def _part(number, rows, before=lambda: None):
     def read(at_most):
         for start in range(0, len(rows), at_most):
@@ -82,6 +87,14 @@ def test_two_parts_are_read_at_the_same_time():
     halves = np.array_split(ROWS[:100_000], 2)
     source = _source(halves, before=lambda: both.wait(timeout=20))  # one alone would wait in vain
     assert tepid.from_logits(source, engine=tepid.Threads(2)).samples == 100_000
+
+
+def test_small_parts_are_read_one_after_the_other(monkeypatch):
+    monkeypatch.undo()
+    readers = set()
+    source = _source(before=lambda: readers.add(threading.current_thread()))
+    tepid.from_logits(source, engine=tepid.Threads(2))
+    assert len(readers) == 1
 
 
 def test_the_first_bad_row_is_named_however_soon_a_later_one_is_found():
