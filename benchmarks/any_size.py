@@ -1,8 +1,8 @@
 """Rows per second and peak memory against the number of logits, from memory and from disk.
 
 `python benchmarks/any_size.py` takes about forty minutes and writes results/any_size.json and .md;
-`--times` measures the times alone and keeps the megabytes, `--memory` the other way round, which a
-busy machine does not disturb. Files are temporary, and in the page cache.
+`--memory` measures the megabytes anew, which a busy machine does not disturb, `--again` the times
+of one engine. Files are temporary, and in the page cache.
 """
 
 import argparse
@@ -15,7 +15,17 @@ from typing import Any
 
 import any_size_views as views
 import record
-from any_size_cells import SEED, WHERE, Size, engines_for, peaks, summary_bytes, timed, write
+from any_size_cells import (
+    ENGINES,
+    SEED,
+    WHERE,
+    Size,
+    engines_for,
+    peaks,
+    summary_bytes,
+    timed,
+    write,
+)
 from memory import alone
 
 CLASSES = (10, 100, 1000)
@@ -41,6 +51,19 @@ def timings(folder: Path) -> list[dict[str, Any]]:
     return cells
 
 
+def times_again(folder: Path, engine: str, cells: list[dict[str, Any]]) -> None:
+    """The times of one engine anew, in the place of those that are there."""
+    for classes in CLASSES:
+        sizes = [Size(classes, count) for count in USUAL]
+        for size in sizes:
+            alone(write, folder, size)
+        for cell in alone(timed, folder, sizes, 80, (engine,)):
+            size = Size(cell["classes"], cell["values"])
+            _find(cells, size, cell["where"], cell["engine"]).update(cell)
+        shutil.rmtree(folder)
+        folder.mkdir()
+
+
 def add_megabytes(folder: Path, cells: list[dict[str, Any]]) -> None:
     """What the fits that are looked at hold."""
     for classes in CLASSES:
@@ -64,18 +87,22 @@ def _find(cells: list[dict[str, Any]], size: Size, where: str, engine: str) -> d
 def main() -> None:
     """Measure, print, and write."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--times", action="store_true", help="the times alone, anew")
     options.add_argument("--memory", action="store_true", help="the megabytes alone, anew")
+    options.add_argument("--again", choices=ENGINES, help="the times of one engine alone, anew")
     chosen = options.parse_args()
     about = record.circumstances("python benchmarks/any_size.py", SEED, 2, PACKAGES)
-    kept = json.loads((record.RESULTS / "any_size.json").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        cells = kept["cells"] if chosen.memory else timings(folder)
-        if chosen.times:
-            for cell in (cell for cell in kept["cells"] if "megabytes" in cell):
-                size = Size(cell["classes"], cell["values"])
-                _find(cells, size, cell["where"], cell["engine"])["megabytes"] = cell["megabytes"]
+        if chosen.again or chosen.memory:
+            kept = json.loads((record.RESULTS / "any_size.json").read_text(encoding="utf-8"))
+            what = f"--again '{chosen.again}'" if chosen.again else "--memory"
+            new = about | {"command": f"{about['command']} {what}"}
+            about = {key: kept[key] for key in about} | {"later": [*kept.get("later", ()), new]}
+            cells = kept["cells"]
+        else:
+            cells = timings(folder)
+        if chosen.again:
+            times_again(folder, chosen.again, cells)
         else:
             add_megabytes(folder, cells)
     figures = {
@@ -83,7 +110,8 @@ def main() -> None:
         "verdicts": views.verdicts(cells),
         "summary_bytes": {str(k): alone(summary_bytes, k) for k in (1000, 10**6)},
     }
-    text = "\n".join([record.preamble("Any size", about), views.report(figures)])
+    later = [f"`{run['command']}` came later, {run['date']}.\n" for run in about.get("later", ())]
+    text = "\n".join([record.preamble("Any size", about), *later, views.report(figures)])
     print(text)
     record.write("any_size", {**about, **figures}, text)
 

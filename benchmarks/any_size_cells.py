@@ -121,9 +121,11 @@ def data(folder: Path, size: Size, where: str, engine: Any) -> Any:
     return held
 
 
-def timed(folder: Path, sizes: list[Size], limit: float) -> list[dict[str, Any]]:
+def timed(
+    folder: Path, sizes: list[Size], limit: float, names: tuple[str, ...] = ENGINES
+) -> list[dict[str, Any]]:
     """How long each fit takes; sizes and ways take turns, so that a busy minute hits them all."""
-    with engines(ENGINES) as every:
+    with engines(names) as every:
         calls = {(size, *way): call for size in sizes for way, call in _calls(folder, size, every)}
         values = {key: call().value for key, call in calls.items()}  # compiles, warms the cache
         found: dict[Any, list[tuple[float, float]]] = {key: [] for key in calls}
@@ -149,9 +151,10 @@ def _calls(
     import tepid  # noqa: PLC0415
 
     for where in WHERE:
-        threads = [name for name in engines_for(size) if name != "Dask"]
-        here = data(folder, size, where, every["1 thread"]) if threads else None
-        for name in engines_for(size):
+        own = [name for name in engines_for(size) if name in every]
+        threads = [name for name in own if name != "Dask"]
+        here = data(folder, size, where, every[threads[0]]) if threads else None
+        for name in own:
             given = here if name in threads else data(folder, size, where, every[name])
             yield (where, name), partial(tepid.from_logits, given, engine=every[name])
 
@@ -200,9 +203,9 @@ def peaks(
         tepid.from_logits(data(folder, sizes[0], where, chosen), engine=chosen)
         baseline = resident("VmRSS")
         for size in sizes:
-            there = resident("VmRSS")
             given = data(folder, size, where, chosen)
-            held = max(0.0, resident("VmRSS") - there)
+            # With what making the rows has left behind, which is no part of a fit.
+            held = resident("VmRSS") - baseline if where == "array" else 0.0
             Path("/proc/self/clear_refs").write_text("5")
             tepid.from_logits(given, engine=chosen)
             peak = resident("VmHWM")
