@@ -61,10 +61,6 @@ def _key(cell: Cell) -> tuple[Any, ...]:
     return cell["classes"], cell["where"], cell["engine"]
 
 
-def _on_disk(cell: Cell) -> bool:
-    return str(cell["where"]) != "array"
-
-
 def _named(cell: Cell) -> Cell:
     return {name: cell[name] for name in ("classes", "where", "engine")}
 
