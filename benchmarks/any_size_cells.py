@@ -21,10 +21,9 @@ SEED = 0
 PARTS = 8
 WHERE = ("array", "npy", "parquet")
 ENGINES = ("1 thread", "2 threads", "Dask")
-# All have their turns until so many rounds are over or the time is up, but four rounds at least;
+# All have their turns until so many rounds are over or the time is up, but three rounds at least;
 # fits of a small set have five turns in each.
-MOST, LEAST, SMALL = 20, 4, 10**6
-LARGE = 10**8  # more is for Dask alone
+MOST, LEAST, SMALL = 20, 3, 10**6
 GROUP = 1 << 22  # logits in a row group of Parquet
 
 
@@ -38,11 +37,6 @@ class Size(NamedTuple):
     def rows(self) -> int:
         """How many rows that makes."""
         return self.values // self.classes
-
-
-def engines_for(size: Size) -> tuple[str, ...]:
-    """Which engines fit a set of that size: a large one is for Dask alone."""
-    return ENGINES if size.values <= LARGE else ENGINES[2:]
 
 
 def part(size: Size, number: int) -> Any:
@@ -151,12 +145,11 @@ def _calls(
     import tepid  # noqa: PLC0415
 
     for where in WHERE:
-        own = [name for name in engines_for(size) if name in every]
-        threads = [name for name in own if name != "Dask"]
+        threads = [name for name in every if name != "Dask"]
         here = data(folder, size, where, every[threads[0]]) if threads else None
-        for name in own:
-            given = here if name in threads else data(folder, size, where, every[name])
-            yield (where, name), partial(tepid.from_logits, given, engine=every[name])
+        for name, engine in every.items():
+            given = here if name in threads else data(folder, size, where, engine)
+            yield (where, name), partial(tepid.from_logits, given, engine=engine)
 
 
 def _cell(size: Size, where: str, engine: str, spent: Any, t: float) -> dict[str, Any]:

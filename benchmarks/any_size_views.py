@@ -18,9 +18,9 @@ they are made. A logit is one value of one row, so that 10⁸ of them are 10⁷ 
 Processor time is that of all threads of the process together: what the clock would show of one
 thread on a machine that has nothing else to do, and what other people's work disturbs less.
 Exponents are those of `start + b N^p`, fitted by relative squares to the last thousandfold of
-sizes: 10⁵ to 10⁸ logits for threads, 10⁶ to 10⁹ for Dask, whose start takes longer. One is fitted
-to all the ways of an engine together, each with a start and a b of its own, and one to each way
-alone, which a busy minute moves by some hundredths. Dask is what `--engine dask` starts, two
+sizes, 10⁶ to 10⁹ logits. One is fitted to all the ways of an engine together, each with a start and
+a b of its own, and must be within .05 of 1; one is fitted to each way alone, which a busy minute
+moves by some hundredths. Dask is what `--engine dask` starts, two
 threads in the same process, and from memory it has the rows on its workers. Parquet is a column of
 lists in row groups of 2²² logits, of which some are held at once. Megabytes (10⁶ bytes): the most
 that a process held during the fit, mapped pages included, beyond what it held after a first fit of

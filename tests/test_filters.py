@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tepid
-from tepid.sources import filters, open_source
+from tepid.sources import filters, open_source, parquet
 from tests import written
 
 COLUMNS = {
@@ -153,14 +153,13 @@ def test_labels_of_another_file_are_filtered_too(made, tmp_path):
 def test_row_groups_of_which_nothing_is_wanted_are_not_decoded(made, tmp_path, monkeypatch):
     z, y, _, _ = made
     path = written.write(tmp_path / "z.parquet", z, y, part=np.arange(301) // 60)
-    parquet = pytest.importorskip("pyarrow.parquet")
-    read, real = [], parquet.ParquetFile.iter_batches
+    read, real = [], parquet.batches
 
-    def watched(self, *args, row_groups, columns, **options):
-        read.append((row_groups, columns))
-        return real(self, *args, row_groups=row_groups, columns=columns, **options)
+    def watched(opened, file, groups, columns, rows):
+        read.append((groups, columns))
+        return real(opened, file, groups, columns, rows)
 
-    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", watched)
+    monkeypatch.setattr(parquet, "batches", watched)
     source = open_source(path, filter="part == 3")
     read.clear()
     np.testing.assert_array_equal(source.whole(), z[180:240])
@@ -170,14 +169,13 @@ def test_row_groups_of_which_nothing_is_wanted_are_not_decoded(made, tmp_path, m
 def test_only_the_columns_that_are_wanted_are_decoded(made, tmp_path, monkeypatch):
     z, y, split, _ = made
     path = written.write(tmp_path / "z.parquet", z, y, split=split, heavy=[b"x" * 99] * 301)
-    parquet = pytest.importorskip("pyarrow.parquet")
-    seen, real = set(), parquet.ParquetFile.iter_batches
+    seen, real = set(), parquet.batches
 
-    def watched(self, *args, columns, **options):
+    def watched(opened, file, groups, columns, rows):
         seen.update(columns)
-        return real(self, *args, columns=columns, **options)
+        return real(opened, file, groups, columns, rows)
 
-    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", watched)
+    monkeypatch.setattr(parquet, "batches", watched)
     open_source(path).whole()
     assert seen == {"logits", "label"}
 

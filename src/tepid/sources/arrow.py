@@ -15,14 +15,12 @@ import numpy as np
 from tepid import arrays
 from tepid.arrays import Array
 from tepid.errors import InputError, RowError
-from tepid.sources import listed, places, remote, streams
+from tepid.sources import listed, parquet, places, remote, streams
 from tepid.sources.block import Block
 from tepid.sources.columns import LABELS
 from tepid.sources.extras import needed
 from tepid.sources.shard import Look, Shard, apart, resolved
 
-# To decode a few rows of many columns is more beginning than work, so some blocks are done at once.
-_MANY, _AT_ONCE = 64, 8
 _BUFFER = 1 << 16
 # A piece is the number of its first row and a function (columns, rows) that yields its batches.
 Batches = Callable[[list[str], int], Iterator[Any]]
@@ -162,11 +160,11 @@ def _opened(shard: Shard) -> Iterator[_Opened]:
 
 def _parquet(file: Any, *, ahead: bool) -> _Opened:
     # Through a small buffer a row group is not held as a whole; far away, fewer requests count.
-    parquet = needed("pyarrow.parquet", "parquet").ParquetFile(
+    opened = needed("pyarrow.parquet", "parquet").ParquetFile(
         file, pre_buffer=ahead, buffer_size=0 if ahead else _BUFFER
     )
-    groups = range(parquet.num_row_groups)
-    counts = tuple(parquet.metadata.row_group(i).num_rows for i in groups)
+    groups = range(opened.num_row_groups)
+    counts = tuple(opened.metadata.row_group(i).num_rows for i in groups)
 
     def pieces(
         *, alone: bool, only: tuple[int, int] | None = None
@@ -174,19 +172,10 @@ def _parquet(file: Any, *, ahead: bool) -> _Opened:
         wanted = groups if only is None else range(*only)
         starts = (0, *accumulate(counts))
         for own in [range(i, i + 1) for i in wanted] if alone else [wanted]:
-            yield starts[own.start], partial(_of_groups, parquet, list(own))
+            here = None if ahead else file
+            yield starts[own.start], partial(parquet.batches, opened, here, list(own))
 
-    return _Opened(parquet.schema_arrow, parquet.metadata.num_rows, pieces, counts)
-
-
-def _of_groups(parquet: Any, numbers: list[int], columns: list[str], rows: int) -> Iterator[Any]:
-    many = len(columns) > _MANY
-    # Few columns are decoded sooner where they are read than handed to threads of pyarrow's own.
-    batches = parquet.iter_batches(
-        rows * (_AT_ONCE if many else 1), row_groups=numbers, columns=columns, use_threads=many
-    )
-    for batch in batches:
-        yield from _sliced(batch, columns, rows)
+    return _Opened(opened.schema_arrow, opened.metadata.num_rows, pieces, counts)
 
 
 def _ipc(file: Any) -> _Opened:
@@ -208,11 +197,5 @@ def _ipc(file: Any) -> _Opened:
 def _of_batches(batches: Iterator[Any]) -> Iterator[tuple[int, Batches]]:
     first = 0
     for batch in batches:
-        yield first, partial(_sliced, batch)
+        yield first, partial(parquet.sliced, batch)
         first += batch.num_rows
-
-
-def _sliced(batch: Any, columns: list[str], rows: int) -> Iterator[Any]:
-    chosen = batch.select(columns)
-    for start in range(0, chosen.num_rows, rows):
-        yield chosen.slice(start, rows)

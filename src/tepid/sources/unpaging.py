@@ -1,0 +1,153 @@
+"""One page of a column of lists in Parquet, straight to its numbers.
+
+What a page holds before its numbers are two levels for each: 0 where a list begins and 1 where it
+goes on, and the highest level where nothing is missing. With lists of one length and nothing
+missing both are known beforehand, so they are looked at and no lists are built of them, which is
+most of what a general reader is busy with. Whatever is not so is `Unusual`, and for that reader.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tepid.arrays import Array
+from tepid.kernels.packed import regular, unpack
+from tepid.sources.extras import needed
+
+# Kinds of pages, and how numbers and levels are written.
+DATA, DICTIONARY, DATA_2 = 0, 2, 3
+PLAIN, PLAIN_PLACES, RUNS, PLACES, SPLIT = 0, 2, 3, 8, 9
+_MOST_BITS = 32
+_FAULTS = (ValueError, IndexError, OSError, MemoryError)
+# Levels that are as they must be, by the number of them and the place in its list of the first.
+Seen = dict[tuple[int, int], tuple[bytes, bytes]]
+
+
+class Unusual(Exception):  # noqa: N818  # no fault of the file
+    """A column that is not written as it must be to be read here."""
+
+
+class Chunk(NamedTuple):
+    """Where the column of one row group begins, how many numbers it has, and what they are."""
+
+    at: int
+    total: int
+    classes: int
+    highest: int
+    codec: str
+    form: Any
+
+
+class Head(NamedTuple):
+    """What is written before a page: its bytes as they are and as a whole, its numbers, and so on.
+
+    `levels` are how its levels are written, or in the second version how many bytes they take,
+    those that say where lists begin first.
+    """
+
+    kind: int
+    held: int
+    whole: int
+    length: int
+    encoding: int
+    levels: tuple[int, int] = (0, 0)
+    packed: bool = True
+
+
+def head(fields: dict[int, Any]) -> Head:
+    """The head of a page, from its fields."""
+    kind, whole, held = (fields[i] for i in (1, 2, 3))
+    if min(whole, held) < 0:
+        raise Unusual
+    if kind == DATA:
+        length, encoding, present, begins = (fields[5][i] for i in (1, 2, 3, 4))
+        return Head(kind, held, whole, length, encoding, (begins, present))
+    if kind == DATA_2:
+        length, encoding, present, begins = (fields[8][i] for i in (1, 4, 5, 6))
+        packed = fields[8].get(7, True)
+        return Head(kind, held, whole, length, encoding, (begins, present), packed)
+    if kind == DICTIONARY:
+        return Head(kind, held, whole, fields[7][1], fields[7][2])
+    raise Unusual
+
+
+def dictionary(page: Head, body: memoryview, column: Chunk) -> Array:
+    """The numbers to which others refer."""
+    if page.encoding not in (PLAIN, PLAIN_PLACES):
+        raise Unusual
+    try:
+        data = _expanded(body, column.codec, page.whole)
+        return np.frombuffer(data, column.form, page.length).copy()
+    except _FAULTS:
+        raise Unusual from None
+
+
+def numbers(
+    page: Head, body: memoryview, column: Chunk, done: int, known: Array | None, seen: Seen
+) -> Array:
+    """The numbers of a page after those that are `done`; `known` is the dictionary."""
+    try:
+        begins, present, data = _parts(page, body, column.codec)
+        _check((bytes(begins), bytes(present)), page.length, column, done, seen)
+        return _decoded(data, page, column.form, known)
+    except _FAULTS:
+        raise Unusual from None
+
+
+def _parts(page: Head, body: memoryview, codec: str) -> tuple[Any, Any, Any]:
+    """The levels that say where lists begin, those that say what is there, and the numbers."""
+    if page.kind == DATA:
+        if page.levels != (RUNS, RUNS):
+            raise Unusual
+        begins, rest = _counted(_expanded(body, codec, page.whole))
+        return begins, *_counted(rest)
+    first, both = page.levels[0], sum(page.levels)
+    if min(page.levels) < 0:
+        raise Unusual
+    codec = codec if page.packed else "UNCOMPRESSED"
+    return body[:first], body[first:both], _expanded(body[both:], codec, page.whole - both)
+
+
+def _check(levels: tuple[bytes, bytes], length: int, column: Chunk, done: int, seen: Seen) -> None:
+    """That lists begin where they must and that no number is missing.
+
+    Most pages have the levels of one before them, which need no second look.
+    """
+    if not 0 < length <= column.total - done:
+        raise Unusual
+    phase = done % column.classes
+    if seen.get((length, phase)) == levels:
+        return
+    begins, present = (np.frombuffer(level, np.uint8) for level in levels)
+    if not regular(begins, present, column.highest, length, column.classes, phase):
+        raise Unusual
+    seen[length, phase] = levels
+
+
+def _decoded(data: Any, page: Head, form: Any, known: Array | None) -> Array:
+    if page.encoding == PLAIN:
+        return np.frombuffer(data, form, page.length)
+    if page.encoding == SPLIT:
+        # Their first bytes stand together, then their second ones, and so on.
+        split = np.frombuffer(data, np.uint8, page.length * form.itemsize)
+        joined = np.ascontiguousarray(split.reshape(form.itemsize, page.length).T)
+        return np.frombuffer(joined, form)
+    if page.encoding not in (PLACES, PLAIN_PLACES) or known is None or data[0] > _MOST_BITS:
+        raise Unusual
+    places = np.empty(page.length, np.uint32)
+    if not unpack(np.frombuffer(data[1:], np.uint8), data[0], places):
+        raise Unusual
+    found: Array = known[places]
+    return found
+
+
+def _counted(data: Any) -> tuple[Any, Any]:
+    """Bytes after their number, and what follows them."""
+    end = 4 + int.from_bytes(data[:4], "little")
+    return data[4:end], data[end:]
+
+
+def _expanded(data: memoryview, codec: str, size: int) -> memoryview:
+    if codec == "UNCOMPRESSED" or not size:
+        return data
+    return memoryview(needed("pyarrow", "parquet").Codec(codec.lower()).decompress(data, size))
