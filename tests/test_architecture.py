@@ -76,12 +76,15 @@ def test_optional_packages_are_imported_only_by_the_parts_that_are_built_on_them
 
 # What formats of files need, and where it is asked for.
 NEEDED = {
-    "pyarrow": ("arrow.py", "frames.py", "listed.py", "spark.py", "streams.py", "writing.py"),
+    "pyarrow": (
+        "arrow.py", "frames.py", "listed.py", "parquet.py", "spark.py", "streams.py",
+        "unpaging.py", "writing.py",
+    ),
     "h5py": ("stored.py",),
     "zarr": ("stored.py",),
     "torch": ("tensors.py",),
     "fsspec": ("remote.py",),
-}
+}  # fmt: skip
 
 
 def test_packages_of_formats_are_asked_for_only_where_such_files_are_read():

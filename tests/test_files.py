@@ -406,6 +406,17 @@ def test_a_truncated_shard_is_named(made, tmp_path):
     )
 
 
+@pytest.mark.parametrize("kind", ["parquet", "csv", "npy"])
+def test_an_opened_source_may_turn_out_to_hold_probabilities(kind, made, tmp_path):
+    shares = np.exp(made[0].astype(float))
+    shares /= shares.sum(axis=1, keepdims=True)
+    folder = _shards(tmp_path / "shards", kind, (shares, made[1]))
+    expected = tepid.from_logits(open_source(folder, probabilities=True)).value
+    opened = open_source(folder)
+    assert tepid.from_logits(open_source(opened, probabilities=True)).value == expected
+    assert tepid.from_logits(opened).value != expected
+
+
 def test_probabilities_are_taken_by_their_logarithm_in_every_file(made, tmp_path):
     p = tepid.Temperature(1.0, "x", samples=1, classes=4, implied_accuracy=0.5)(made[0])
     folder = _shards(tmp_path / "shards", "parquet", (p, made[1]))

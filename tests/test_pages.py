@@ -99,6 +99,11 @@ def test_a_dictionary_that_grew_too_large_is_followed_by_plain_pages(tmp_path):
     np.testing.assert_array_equal(_matrix(_read(path)), z)
 
 
+def test_a_dictionary_may_have_one_number(tmp_path):
+    z = np.full((70, 3), 2.5, np.float32)
+    np.testing.assert_array_equal(_matrix(_read(_write(tmp_path / "z.parquet", z))), z)
+
+
 def test_columns_beside_the_lists_stay_beside_them(tmp_path):
     path = _write(tmp_path / "z.parquet", _values(301, 4), row_group_size=70)
     found = _read(path, ("logits", "id"), rows=37)
@@ -293,6 +298,14 @@ def test_memory_is_lent_again_only_when_nobody_looks_at_it():
     assert len(lending.lent(5000)) >= 5000
 
 
+def test_much_memory_is_not_kept():
+    large = lending.lent((1 << 23) + 1)
+    assert lending.lent((1 << 23) + 1) is not large
+    for size in range(1000, 9000, 100):
+        lending.lent(size)
+    assert len(lending._HELD.held) <= 4
+
+
 def test_blocks_that_are_kept_are_not_written_over(tmp_path):
     z = _values(3000, 10)
     path = _write(tmp_path / "z.parquet", z, data_page_size=3000)
@@ -308,5 +321,5 @@ def test_a_fit_is_the_same_by_pages_and_by_pyarrow(tmp_path, monkeypatch):
     def unusual(*_):
         raise Unusual
 
-    monkeypatch.setattr(pages, "chunk", unusual)
+    monkeypatch.setattr(pages, "chunks", unusual)
     assert paged == tepid.from_logits(path).value == tepid.from_logits(z).value

@@ -196,3 +196,24 @@ def test_a_bad_row_of_a_piece_is_named_by_its_place_in_the_file(parquet):
     pq.write_table(pa.table({"logits": logits}), parquet[0], row_group_size=7000)
     with pytest.raises(InputError, match=r"^z.parquet .* row 90123"):
         tepid.from_logits(parquet[0], engine=tepid.Threads(3))
+
+
+def test_an_interrupt_does_not_wait_for_what_is_being_read():
+    begun, go_on, ended = (threading.Event() for _ in range(3))
+
+    def interrupted():
+        begun.wait(20)
+        raise KeyboardInterrupt
+
+    def slow():
+        begun.set()
+        go_on.wait(20)
+        ended.set()
+
+    parts = (_part(0, ROWS[:20_000], interrupted), _part(1, ROWS[:20_000], slow))
+    source = dataclasses.replace(from_parts(parts, classes=4), decoded=True)
+    with pytest.raises(KeyboardInterrupt):
+        tepid.from_logits(source, engine=tepid.Threads(2))
+    assert begun.is_set()
+    assert not ended.is_set()
+    go_on.set()

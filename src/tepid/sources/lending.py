@@ -5,7 +5,8 @@ To get fresh pages from the system for every block takes about as long as to sum
 
 import threading
 
-_MOST = 8
+# So many pieces of memory are kept by a thread, and none that is larger.
+_MOST, _LARGEST = 4, 1 << 23
 _HELD = threading.local()
 
 
@@ -16,7 +17,8 @@ def lent(size: int) -> bytearray:
         if len(memory) >= size and _is_free(memory):
             return memory
     fresh = bytearray(size)
-    held[:] = [*held, fresh][-_MOST:]
+    if size <= _LARGEST:
+        held[:] = [*held, fresh][-_MOST:]
     return fresh
 
 

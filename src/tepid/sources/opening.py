@@ -173,6 +173,9 @@ def _logarithms(read: Callable[[int], Iterator[Any]]) -> Callable[[int], Iterato
     def logarithms(rows: int) -> Iterator[Any]:
         start = 0
         for block in read(rows):
+            if isinstance(block, Block):  # of several files
+                yield _logarithm(block)
+                continue
             try:
                 yield arrays.logits_of(block)
             except errors.RowError as error:

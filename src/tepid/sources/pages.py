@@ -18,35 +18,36 @@ _HEAD = 256  # bytes, of which a header needs about fifty
 Read = Callable[[int, int], memoryview]
 
 
-def chunk(parquet: Any, group: int, name: str) -> Chunk:
-    """The column of lists with that name in one row group."""
-    found = parquet.metadata.row_group(group)
-    paths = [found.column(i).path_in_schema for i in range(found.num_columns)]
+def chunks(parquet: Any, groups: list[int], name: str) -> list[Chunk]:
+    """The column of lists with that name in some row groups, where there is something in it."""
+    paths = [parquet.schema.column(i).path for i in range(len(parquet.schema))]
     leaves = [i for i, path in enumerate(paths) if path.startswith(f"{name}.")]
-    if len(leaves) != 1:
+    if len(leaves) != 1 or parquet.schema.column(leaves[0]).max_repetition_level != 1:
         raise Unusual
-    column, level = found.column(leaves[0]), parquet.schema.column(leaves[0])
+    highest = parquet.schema.column(leaves[0]).max_definition_level
     form = np.dtype(parquet.schema_arrow.field(name).type.value_type.to_pandas_dtype())
-    classes, rest = divmod(column.num_values, max(found.num_rows, 1))
-    begun = [at for at in (column.dictionary_page_offset, column.data_page_offset) if at]
-    if (
-        rest
-        or level.max_repetition_level != 1
-        or column.compression not in _CODECS
-        or _FORMS.get(column.physical_type) != form.str
-        or column.file_path
-        or not begun
-    ):
+    found = [_chunk(parquet.metadata.row_group(i), leaves[0], highest, form) for i in groups]
+    found = [column for column in found if column.total]
+    if len({column.classes for column in found}) != 1:
         raise Unusual
-    highest = level.max_definition_level
+    return found
+
+
+def _chunk(group: Any, leaf: int, highest: int, form: Any) -> Chunk:
+    column = group.column(leaf)
+    classes, rest = divmod(column.num_values, max(group.num_rows, 1))
+    begun = [at for at in (column.dictionary_page_offset, column.data_page_offset) if at]
+    known = column.compression in _CODECS and _FORMS.get(column.physical_type) == form.str
+    if rest or not known or column.file_path or not begun:
+        raise Unusual
     return Chunk(min(begun), column.num_values, classes, highest, column.compression, form)
 
 
-def numbers(descriptor: int, chunks: list[Chunk], most: int) -> Iterator[Array]:
+def numbers(descriptor: int, columns: list[Chunk], most: int) -> Iterator[Array]:
     """The numbers of columns of the same kind, so many at a time and fewer at the end alone."""
-    form, left = chunks[0].form, sum(column.total for column in chunks)
+    form, left = columns[0].form, sum(column.total for column in columns)
     read, page = _reader(descriptor), np.empty(0, form)
-    pages = chain.from_iterable(_pages(read, column) for column in chunks)
+    pages = chain.from_iterable(_pages(read, column) for column in columns)
     while left:
         count = min(most, left)
         found: Array = np.frombuffer(lent(count * form.itemsize), form, count)

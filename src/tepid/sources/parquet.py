@@ -80,10 +80,7 @@ def _paged(
 ) -> Iterator[Any]:
     """The same batches, with the column of lists by pages; `Unusual` where that cannot be."""
     pa = needed("pyarrow", "parquet")
-    chunks = [pages.chunk(parquet, number, lists) for number in numbers]
-    chunks = [chunk for chunk in chunks if chunk.total]
-    if len({chunk.classes for chunk in chunks}) != 1:
-        raise Unusual
+    chunks = pages.chunks(parquet, numbers, lists)
     classes = chunks[0].classes
     beside = [name for name in columns if name != lists]
     others = _decoded(parquet, numbers, beside, rows) if beside else iter(())

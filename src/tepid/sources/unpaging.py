@@ -18,6 +18,7 @@ from tepid.sources.extras import needed
 DATA, DICTIONARY, DATA_2 = 0, 2, 3
 PLAIN, PLAIN_PLACES, RUNS, PLACES, SPLIT = 0, 2, 3, 8, 9
 _MOST_BITS = 32
+_REMEMBERED = 64
 _FAULTS = (ValueError, IndexError, OSError, MemoryError)
 # Levels that are as they must be, by the number of them and the place in its list of the first.
 Seen = dict[tuple[int, int], tuple[bytes, bytes]]
@@ -121,6 +122,8 @@ def _check(levels: tuple[bytes, bytes], length: int, column: Chunk, done: int, s
     begins, present = (np.frombuffer(level, np.uint8) for level in levels)
     if not regular(begins, present, column.highest, length, column.classes, phase):
         raise Unusual
+    if len(seen) >= _REMEMBERED:
+        seen.clear()
     seen[length, phase] = levels
 
 
