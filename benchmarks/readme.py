@@ -8,7 +8,7 @@ from typing import Any
 
 import any_size_page
 from reproduced import OF_REPRODUCTION
-from tables import methods, overhead, percent, resnet20, table, warmup
+from tables import decoding, methods, overhead, percent, resnet20, table, warmup
 
 ROOT = Path(__file__).parents[1]
 PAGES = (
@@ -19,6 +19,7 @@ PAGES = (
     ROOT / "docs" / "reproduction.md",
     ROOT / "docs" / "online.md",
     ROOT / "docs" / "any-size.md",
+    ROOT / "docs" / "files-and-shards.md",
 )
 RESULTS = Path(__file__).parent / "results"
 PEERS = ("scikit-learn", "probmetrics", "torch L-BFGS")
@@ -180,7 +181,9 @@ def _excess(figures: dict[str, Any]) -> str:
 
 
 # Each from the results file of its own name.
-OF_THEIR_OWN = (speed, rules, resnet20, warmup, methods, overhead, any_size_page.chaos)
+OF_THEIR_OWN = (
+    speed, rules, resnet20, warmup, methods, overhead, decoding, any_size_page.chaos,
+)  # fmt: skip
 OF_SIZES = (
     any_size_page.sizes,
     any_size_page.size_rates,
