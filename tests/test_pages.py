@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import tepid
 from tepid.kernels.packed import regular, unpack
-from tepid.sources import lending, open_source, pages, parquet, thrift
+from tepid.sources import lending, open_source, pages, parquet, thrift, unpaging
 from tepid.sources.unpaging import Unusual
 
 pa = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
@@ -174,23 +174,47 @@ def test_damaged_pages_are_refused_as_pyarrow_refuses_them(tmp_path):
         open_source(path).whole()
 
 
-@settings(max_examples=60, deadline=None)
-@given(place=st.integers(0, 10**6), byte=st.integers(0, 255))
-def test_a_changed_byte_never_does_more_than_change_numbers(tmp_path_factory, place, byte):
-    """Whatever a byte of a page becomes, its numbers or a refusal come of it, and of one shape."""
-    folder = tmp_path_factory.mktemp("changed")
+@settings(max_examples=100, deadline=None)
+@given(
+    changes=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=4),
+    dictionary=st.booleans(),
+    version=st.sampled_from(["1.0", "2.0"]),
+    codec=st.sampled_from(["none", "snappy"]),
+)
+def test_changed_bytes_never_do_more_than_change_numbers(
+    tmp_path_factory, changes, dictionary, version, codec
+):
+    """Whatever bytes of a page become, numbers of one shape or a refusal come of it."""
     z = _values(60, 5)
-    path = _write(folder / "z.parquet", z, use_dictionary=place % 2 == 0, data_page_size=300)
+    path = _write(
+        tmp_path_factory.mktemp("changed") / "z.parquet", z, use_dictionary=dictionary,
+        data_page_size=300, data_page_version=version, compression=codec,
+    )  # fmt: skip
     column = pq.ParquetFile(path).metadata.row_group(0).column(1)
     begin = column.dictionary_page_offset or column.data_page_offset
     whole = bytearray(path.read_bytes())
-    whole[begin + place % column.total_compressed_size] = byte
+    for place, byte in changes:
+        whole[begin + place % column.total_compressed_size] = byte
     path.write_bytes(whole)
     try:
         found = _matrix(_read(path))
     except Unusual:
         return
     assert found.shape == z.shape
+
+
+def test_a_head_with_other_fields_is_unusual():
+    usual = {1: 3, 2: 9, 3: 9, 8: {1: 3, 4: 0, 5: 1, 6: 1}}
+    assert unpaging.head(usual).length == 3
+    for changed in (
+        {1: 9},
+        {3: -1},
+        {2: b"9"},
+        {8: {**usual[8], 5: b""}},
+        {8: {**usual[8], 1: -3}},
+    ):
+        with pytest.raises(Unusual):
+            unpaging.head(usual | changed)
 
 
 # -- The parts that pages are made of.

@@ -19,7 +19,7 @@ DATA, DICTIONARY, DATA_2 = 0, 2, 3
 PLAIN, PLAIN_PLACES, RUNS, PLACES, SPLIT = 0, 2, 3, 8, 9
 _MOST_BITS = 32
 _REMEMBERED = 64
-_FAULTS = (ValueError, IndexError, OSError, MemoryError)
+_FAULTS = (ValueError, IndexError, OSError, MemoryError, OverflowError)
 # Levels that are as they must be, by the number of them and the place in its list of the first.
 Seen = dict[tuple[int, int], tuple[bytes, bytes]]
 
@@ -58,18 +58,21 @@ class Head(NamedTuple):
 def head(fields: dict[int, Any]) -> Head:
     """The head of a page, from its fields."""
     kind, whole, held = (fields[i] for i in (1, 2, 3))
-    if min(whole, held) < 0:
-        raise Unusual
+    levels, packed = (0, 0), True
     if kind == DATA:
         length, encoding, present, begins = (fields[5][i] for i in (1, 2, 3, 4))
-        return Head(kind, held, whole, length, encoding, (begins, present))
-    if kind == DATA_2:
+        levels = begins, present
+    elif kind == DATA_2:
         length, encoding, present, begins = (fields[8][i] for i in (1, 4, 5, 6))
-        packed = fields[8].get(7, True)
-        return Head(kind, held, whole, length, encoding, (begins, present), packed)
-    if kind == DICTIONARY:
-        return Head(kind, held, whole, fields[7][1], fields[7][2])
-    raise Unusual
+        levels, packed = (begins, present), fields[8].get(7, True)
+    elif kind == DICTIONARY:
+        length, encoding = fields[7][1], fields[7][2]
+    else:
+        raise Unusual
+    sizes = held, whole, length, encoding, *levels
+    if not all(isinstance(size, int) and size >= 0 for size in sizes):
+        raise Unusual
+    return Head(kind, held, whole, length, encoding, levels, packed)
 
 
 def dictionary(page: Head, body: memoryview, column: Chunk) -> Array:
@@ -103,8 +106,6 @@ def _parts(page: Head, body: memoryview, codec: str) -> tuple[Any, Any, Any]:
         begins, rest = _counted(_expanded(body, codec, page.whole))
         return begins, *_counted(rest)
     first, both = page.levels[0], sum(page.levels)
-    if min(page.levels) < 0:
-        raise Unusual
     codec = codec if page.packed else "UNCOMPRESSED"
     return body[:first], body[first:both], _expanded(body[both:], codec, page.whole - both)
 
