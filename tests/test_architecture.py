@@ -51,6 +51,12 @@ def test_importing_tepid_imports_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
+def test_sources_are_imported_without_the_compiler():
+    code = "import tepid.sources, sys; print('numba' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"
+
+
 # What is optional, and the one place of the library that is built on it.
 OPTIONAL = {
     "scipy": ("scaling/extras.py",),

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tepid.arrays import Array
-from tepid.kernels.packed import regular, unpack
 from tepid.sources.extras import needed
 
 # Kinds of pages, and how numbers and levels are written.
@@ -117,6 +116,8 @@ def _check(levels: tuple[bytes, bytes], length: int, column: Chunk, done: int, s
     """
     if not 0 < length <= column.total - done:
         raise Unusual
+    from tepid.kernels.packed import regular  # noqa: PLC0415  # numba, only for such files
+
     phase = done % column.classes
     if seen.get((length, phase)) == levels:
         return
@@ -138,6 +139,8 @@ def _decoded(data: Any, page: Head, form: Any, known: Array | None) -> Array:
         return np.frombuffer(joined, form)
     if page.encoding not in (PLACES, PLAIN_PLACES) or known is None or data[0] > _MOST_BITS:
         raise Unusual
+    from tepid.kernels.packed import unpack  # noqa: PLC0415  # numba, only for such files
+
     places = np.empty(page.length, np.uint32)
     if not unpack(np.frombuffer(data[1:], np.uint8), data[0], places):
         raise Unusual
