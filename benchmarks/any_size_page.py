@@ -43,9 +43,9 @@ that {larger:.0f} s.
 take {many:.0f} MB, an eighth of a part, and {many_sent:.1f} TB a pass; there parts must be
 gigabytes, or the nodes would send each other an eighth of what they read.
 
-**Not rounding.** Blocks of 2²⁰ logits are summed in float64, then parts, then a tree: no chain of
-additions is longer than some 10⁵, so that the relative error stays below 10⁵ · 1.1·10⁻¹⁶, about
-10⁻¹¹.
+**Not rounding.** Blocks of one or two million logits are summed in float64, then parts, then a
+tree: no chain of additions is longer than some 10⁵, so that the relative error stays below
+10⁵ · 1.1·10⁻¹⁶, about 10⁻¹¹.
 """
 
 

@@ -1,5 +1,7 @@
 """Columns of lists in Parquet are read by their pages, and as pyarrow reads them."""
 
+from itertools import cycle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,9 @@ from hypothesis import strategies as st
 
 import tepid
 from tepid.kernels.packed import regular, unpack
-from tepid.sources import lending, open_source, pages, parquet, thrift, unpaging
+from tepid.kernels.paged import FIELDS, INNER, head
+from tepid.kernels.snappy import expanded
+from tepid.sources import lending, open_source, pages, parquet, unpaging
 from tepid.sources.unpaging import Unusual
 
 pa = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
@@ -203,18 +207,60 @@ def test_changed_bytes_never_do_more_than_change_numbers(
     assert found.shape == z.shape
 
 
-def test_a_head_with_other_fields_is_unusual():
-    usual = {1: 3, 2: 9, 3: 9, 8: {1: 3, 4: 0, 5: 1, 6: 1}}
-    assert unpaging.head(usual).length == 3
-    for changed in (
-        {1: 9},
-        {3: -1},
-        {2: b"9"},
-        {8: {**usual[8], 5: b""}},
-        {8: {**usual[8], 1: -3}},
-    ):
+@pytest.mark.parametrize(
+    ("number", "value"), [(1, 9), (3, -1), (2, -1), (INNER + 5, -1), (INNER + 1, -3)]
+)
+def test_a_head_with_other_fields_is_unusual(number, value):
+    fields = np.full(FIELDS, -1)
+    fields[[1, 2, 3]] = 3, 9, 9
+    fields[[INNER + 1, INNER + 4, INNER + 5, INNER + 6]] = 3, 0, 1, 1
+    assert unpaging.head(fields) == unpaging.Head(3, 9, 9, 3, 0, (1, 1), packed=True)
+    fields[number] = value
+    with pytest.raises(Unusual):
+        unpaging.head(fields)
+
+
+def test_pages_that_are_larger_than_any_before_are_read_too(tmp_path, monkeypatch):
+    """A page for which there is no room comes by itself, and makes room for the next."""
+    monkeypatch.setattr(pages, "_PAGE", 1000)
+    decoded = []
+    real = unpaging.numbers
+    monkeypatch.setattr(unpaging, "numbers", lambda *args: decoded.append(1) or real(*args))
+    z = _values(6000, 10)
+    path = _write(tmp_path / "z.parquet", z, use_dictionary=False, data_page_size=40_000)
+    np.testing.assert_array_equal(_matrix(_read(path, rows=700)), z)
+    assert len(decoded) == 1
+
+
+@pytest.mark.parametrize("codec", ["none", "snappy"])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_plain_pages_are_all_decoded_by_the_kernel(tmp_path, monkeypatch, codec, version):
+    monkeypatch.delattr(unpaging, "numbers")
+    z = _values(5000, 10)
+    path = _write(
+        tmp_path / "z.parquet", z, use_dictionary=False, compression=codec,
+        data_page_version=version, data_page_size=7000, row_group_size=1900,
+    )  # fmt: skip
+    for rows in (1, 100, 333, 5000):
+        np.testing.assert_array_equal(_matrix(_read(path, rows=rows)), z)
+
+
+def test_numbers_before_a_page_that_is_not_regular_are_as_they_were(tmp_path):
+    """Its levels were put over them for a moment."""
+    rows = [list(map(float, range(i, i + 5))) for i in range(400)]
+    odd = [*rows, rows[0][:4], rows[0][:4]]
+    path = tmp_path / "z.parquet"
+    table = pa.table({"logits": pa.array(odd, pa.list_(pa.float32()))})
+    pq.write_table(table, path, use_dictionary=False, data_page_size=500, write_batch_size=20)
+    column = pages.Chunk(4, 400 * 5 + 8, 5, 3, "SNAPPY", np.dtype("<f4"))
+    with path.open("rb") as file:
+        reading = pages._Reading(file.fileno(), [column])
+        out = np.zeros(2008, np.float32)
         with pytest.raises(Unusual):
-            unpaging.head(usual | changed)
+            reading.fill(out)
+    done = reading._done
+    assert 1800 < done < 2000
+    np.testing.assert_array_equal(out[:done], np.ravel(rows)[:done])
 
 
 # -- The parts that pages are made of.
@@ -293,6 +339,27 @@ def test_levels_are_regular_unless_one_of_them_is_not(length, count, seed, highe
     assert not judged(begins, missing)
 
 
+@given(
+    length=st.integers(1, 60), count=st.integers(1000, 6000), phase=st.integers(0, 59),
+    cuts=st.lists(st.booleans(), max_size=5), wrong=st.integers(0, 10**6),
+)  # fmt: skip
+def test_levels_that_repeat_are_regular_up_to_the_one_that_is_not(
+    length, count, phase, cuts, wrong
+):
+    """Bytes that come again are only compared with those before them."""
+    phase %= length
+    begins = ((np.arange(count) + phase) % length != 0).astype(int)
+    present = _bytes(_encoded(np.ones(count, int), 1, cycle([True])))
+
+    def judged(begins):
+        data = _bytes(_encoded(begins, 1, cycle([*cuts, True])))
+        return regular(data, present, 1, count, length, phase)
+
+    assert judged(begins)
+    begins[wrong % count] ^= 1
+    assert not judged(begins)
+
+
 @pytest.mark.parametrize("data", [b"", b"\x80", b"\x00", b"\x01", b"\x03", b"\xff" * 12, b"\x10"])
 def test_bytes_that_are_no_packs_are_refused(data):
     assert not unpack(_bytes(data), 1, np.empty(9, np.uint8))
@@ -300,16 +367,89 @@ def test_bytes_that_are_no_packs_are_refused(data):
     assert not regular(_bytes(b"\x03\xff\x01"), _bytes(data), 1, 9, 3, 0)
 
 
-def test_a_struct_is_read_to_its_end_with_all_kinds_of_fields():
-    inner = bytes([0x15, 0x06, 0x18, 2, 65, 66, 0x11, 0x12, 0])
-    data = bytes([0x15, 0x80, 0x01, 0x1C]) + inner + bytes([0x05, 0x28, 0x0D, 0x00, 99])
-    fields, end = thrift.struct(data)
-    assert fields == {1: 64, 2: {1: 3, 2: b"AB", 3: True, 4: False}, 20: -7}
-    assert data[end:] == bytes([99])
-    with pytest.raises(ValueError, match="kind 9"):
-        thrift.struct(bytes([0x19, 0, 0]))
-    with pytest.raises(IndexError):
-        thrift.struct(bytes([0x15]))
+def test_a_head_is_read_to_its_end_with_all_kinds_of_fields():
+    inner = bytes([0x15, 0x06, 0x18, 2, 65, 66, 0x11, 0x12, 0x13, 7, 0x17, *range(8), 0x25, 4, 0])
+    deeper = bytes([0x1C, 0x15, 2, 0])
+    ends = bytes([0x05, 0x0E, 0x0D, 0x05, 0x28, 0x0D, 0x00, 99])
+    data = bytes([0x15, 0x80, 0x01, 0x1C]) + inner[:-1] + deeper + b"\0" + ends
+    fields = np.zeros(FIELDS, np.int64)
+    assert head(_bytes(data), fields) == len(data) - 1
+    outer = {1: 64, 7: -7}
+    within = {INNER + 1: 3, INNER + 3: 1, INNER + 4: 0, INNER + 8: 2}
+    assert {i: v for i, v in enumerate(fields) if v != -1} == outer | within
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x15", b"\x15\x02", b"\x19\x00\x00", b"\x1c\x1c\x1c\x1c\x00\x00\x00\x00\x00"]
+)
+def test_what_is_no_head_or_not_all_of_it_has_no_end(data):
+    assert head(_bytes(data), np.zeros(FIELDS, np.int64)) == -1
+
+
+@given(
+    pieces=st.lists(
+        st.tuples(st.binary(min_size=1, max_size=90), st.integers(1, 9)), min_size=1, max_size=60
+    )
+)
+def test_what_snappy_made_fewer_is_made_whole_again(pieces):
+    """Repeats of any distance and length, as pyarrow's own Snappy writes them."""
+    data = b"".join(piece * times for piece, times in pieces)
+    data += data[: len(data) // 2]
+    fewer = pa.Codec("snappy").compress(data, asbytes=True)
+    out = np.zeros(len(data) + 16, np.uint8)
+    assert expanded(_bytes(fewer), out[: len(data)])
+    assert out[: len(data)].tobytes() == data
+    assert not out[len(data) :].any()
+    assert not expanded(_bytes(fewer), out[: len(data) - 1])
+    assert not expanded(_bytes(fewer[:-1]), out[: len(data)])
+
+
+def _snappy(size, *elements):
+    return _bytes(_varint(size) + b"".join(elements))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_a_literal_may_have_its_length_behind_its_tag(size):
+    long = bytes(range(200))
+    tag = bytes([(59 + size) << 2]) + (199).to_bytes(size, "little")
+    out = np.zeros(200, np.uint8)
+    assert expanded(_snappy(200, tag, long), out)
+    assert out.tobytes() == long
+
+
+@pytest.mark.parametrize("back", range(1, 40))
+@pytest.mark.parametrize("room", [0, 7, 40])
+def test_a_copy_may_repeat_what_it_has_just_written(back, room):
+    first, rest = bytes(range(50)), bytes(range(100, 100 + room))
+    near = bytes([(60 - 1) << 2 | 2]) + back.to_bytes(2, "little")
+    far = bytes([(60 - 1) << 2 | 3]) + back.to_bytes(4, "little")
+    literals = [bytes([49 << 2]) + first, bytes([(room - 1) << 2]) + rest if room else b""]
+    wanted = bytearray(first)
+    for _ in range(60):
+        wanted.append(wanted[-back])
+    for copy in (near, far):
+        out = np.zeros(110 + room, np.uint8)
+        assert expanded(_snappy(110 + room, literals[0], copy, literals[1]), out)
+        assert out.tobytes() == bytes(wanted) + rest
+
+
+@pytest.mark.parametrize(
+    "elements",
+    [
+        [b"\x00"],  # a literal whose bytes are missing
+        [b"\xf0"],  # one whose length is
+        [b"\xfc\xff\xff\xff\xff"],  # one that is longer than anything
+        [b"\x00a", b"\x01\x02"],  # a copy from before the beginning
+        [b"\x00a", b"\x01\x00"],  # a copy from where it goes
+        [b"\x00a", b"\x0e\x01"],  # a copy whose distance is cut off
+        [b"\x00a", b"\xfe\x01\x00"],  # a copy beyond the end
+        [b"\x00a"],  # too little
+        [],
+    ],
+)
+def test_what_is_not_of_snappy_is_refused(elements):
+    out = np.zeros(9, np.uint8)
+    assert not expanded(_snappy(9, *elements), out)
 
 
 def test_memory_is_lent_again_only_when_nobody_looks_at_it():
@@ -327,7 +467,7 @@ def test_much_memory_is_not_kept():
     assert lending.lent((1 << 23) + 1) is not large
     for size in range(1000, 9000, 100):
         lending.lent(size)
-    assert len(lending._HELD.held) <= 4
+    assert len(lending._HELD.held) <= 6
 
 
 def test_blocks_that_are_kept_are_not_written_over(tmp_path):

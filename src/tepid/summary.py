@@ -5,6 +5,7 @@ agree before two summaries add; all others are sums over rows.
 """
 
 import dataclasses
+import functools
 import os
 import zipfile
 from typing import Any, TypeVar
@@ -26,7 +27,7 @@ def added(a: Summary, b: Summary) -> Summary:
         raise InputError(f"summaries must be of one kind to add, got {kinds}")
     for field in _fields(a, parameters=True):
         one, two = getattr(a, field), getattr(b, field)
-        if not np.array_equal(one, two):
+        if one is not two and not np.array_equal(one, two):
             kind = type(a).__name__
             raise InputError(f"{kind} summaries must share their {field}, got {one} and {two}")
     return _replaced(a, {f: getattr(a, f) + getattr(b, f) for f in _fields(a, parameters=False)})
@@ -52,9 +53,14 @@ def _close(a: Any, b: Any, tolerance: float) -> bool:
     return bool((np.abs(a - b) <= tolerance * largest).all())
 
 
-def _fields(a: Any, *, parameters: bool) -> list[str]:
-    names = [field.name for field in dataclasses.fields(a)]
-    return [name for name in names if (name in a.PARAMETERS) is parameters]
+def _fields(a: Any, *, parameters: bool) -> tuple[str, ...]:
+    kind: Any = type(a)
+    return tuple(name for name in _names(kind) if (name in kind.PARAMETERS) is parameters)
+
+
+@functools.cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def _replaced(a: Summary, values: dict[str, Any]) -> Summary:

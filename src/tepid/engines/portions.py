@@ -12,6 +12,8 @@ from tepid.shapes import rows_per_block
 from tepid.sources.block import UNCOUNTED, Block, Carried, Part, Source, located
 from tepid.sources.parts import carrying, from_parts
 
+# So many blocks at once: between two of them, threads that each read a part wait for each other.
+_BLOCKS = 2
 # What a column is called to people, where that is not its name here.
 _SAID = {"weight": "sample_weight"}
 
@@ -103,7 +105,7 @@ def summed(
     `done` hears of each block.
     """
     total = None
-    rows = rows_per_block(portion.source.classes or 64)
+    rows = _BLOCKS * rows_per_block(portion.source.classes or 64)
     for block in numbered(portion.source.blocks(rows, some=False), portion.start):
         part = blamed(of, block)
         total = part if total is None else total + part

@@ -12,6 +12,7 @@ import numpy as np
 from tepid.kernels.elementary import kernel, step
 
 _BYTE, _VARINT = 8, 35  # bits, and the most that a number in groups of seven may have
+_COMPARED = 64  # bytes at once, as vector code
 
 
 @kernel
@@ -26,7 +27,7 @@ def unpack(data: Any, width: int, out: Any) -> bool:
         if packed:
             _pack(data[at:end], width, out[done:stop])
         else:
-            out[done:stop] = _number(data, at, end - at)
+            out[done:stop] = number(data, at, end - at)
         at, done = end, stop
     return True
 
@@ -38,6 +39,14 @@ def regular(begins: Any, present: Any, highest: int, count: int, length: int, ph
     The first of the `count` numbers is number `phase` of its list; levels are looked at as they are
     packed, a run or a byte at a time.
     """
+    return regular_levels(begins, present, highest, count, length, phase)
+
+
+@step
+def regular_levels(
+    begins: Any, present: Any, highest: int, count: int, length: int, phase: int
+) -> bool:
+    """The same, within another kernel."""
     return _is_whole(present, highest, count) and _is_even(begins, count, length, phase)
 
 
@@ -51,7 +60,7 @@ def _is_whole(data: Any, highest: int, count: int) -> bool:
     at, done = 0, 0
     while done < count:
         packed, long, at, end = _run(data, at, width)
-        if long == 0 or (not packed and _number(data, at, end - at) != highest):
+        if long == 0 or (not packed and number(data, at, end - at) != highest):
             return False
         stop = min(done + long, count)
         if packed:
@@ -68,10 +77,27 @@ def _is_whole(data: Any, highest: int, count: int) -> bool:
 
 @step
 def _is_even(data: Any, count: int, length: int, phase: int) -> bool:
-    """Whether the level is 0 where a list begins and 1 everywhere else."""
+    """Whether the level is 0 where a list begins and 1 everywhere else.
+
+    Where the next list is as far ahead as it was some bytes before, those bytes may come again and
+    again; then they need only be the same. What is compared with is taken anew after 1, 2, 4 ...
+    runs, so that it is within what is repeated at last.
+    """
     at, done = 0, 0
     ahead = (length - phase) % length  # numbers until the next list begins
+    mark_at, mark_done, mark_ahead = 0, 0, ahead
+    runs, turn = 0, 1
     while done < count:
+        if ahead == mark_ahead and at > mark_at:
+            bytes_again, again = at - mark_at, done - mark_done
+            times = min(_times(data, at, bytes_again), (count - done) // again)
+            at, done = at + times * bytes_again, done + times * again
+            if done == count:
+                break
+        if runs == turn:
+            mark_at, mark_done, mark_ahead = at, done, ahead
+            turn *= 2
+        runs += 1
         packed, long, at, end = _run(data, at, 1)
         if long == 0:
             return False
@@ -87,7 +113,7 @@ def _is_even(data: Any, count: int, length: int, phase: int) -> bool:
                 if (data[at] ^ wanted) & used:
                     return False
                 at += 1
-        elif _number(data, at, end - at) == 1:
+        elif number(data, at, end - at) == 1:
             ahead -= stop - done
             if ahead < 0:
                 return False
@@ -100,9 +126,31 @@ def _is_even(data: Any, count: int, length: int, phase: int) -> bool:
 
 
 @step
+def _times(data: Any, at: int, size: int) -> int:
+    """How many times what stands before `at`, in so many bytes, comes again after it."""
+    again, before = data[at:], data[at - size : len(data) - size]
+    same = 0
+    while same + _COMPARED <= len(again):
+        if _differ(again[same : same + _COMPARED], before[same : same + _COMPARED]):
+            break
+        same += _COMPARED
+    while same < len(again) and again[same] == before[same]:
+        same += 1
+    return same // size
+
+
+@step
+def _differ(some: Any, others: Any) -> bool:
+    found = False
+    for i in range(_COMPARED):
+        found |= some[i] != others[i]
+    return found
+
+
+@step
 def _run(data: Any, at: int, width: int) -> tuple[bool, int, int, int]:
     """Whether numbers are packed, how many, where they are and where they end; none if bad."""
-    head, at = _varint(data, at)
+    head, at = varint(data, at)
     long = head >> 1
     end = at + (long * width if head & 1 else (width + _BYTE - 1) // _BYTE)
     if end > len(data):
@@ -111,7 +159,7 @@ def _run(data: Any, at: int, width: int) -> tuple[bool, int, int, int]:
 
 
 @step
-def _number(data: Any, at: int, width: int) -> int:
+def number(data: Any, at: int, width: int) -> int:
     """A number in so many bytes, the low ones first; what is beyond the end counts as 0."""
     value = 0
     for i in range(min(width, len(data) - at)):
@@ -120,7 +168,7 @@ def _number(data: Any, at: int, width: int) -> int:
 
 
 @step
-def _varint(data: Any, at: int) -> tuple[int, int]:
+def varint(data: Any, at: int) -> tuple[int, int]:
     """A number in groups of seven bits, the low ones first, and where it ends; 0 if it does not."""
     value = shift = 0
     while at < len(data) and shift < _VARINT:

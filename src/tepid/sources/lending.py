@@ -6,7 +6,7 @@ To get fresh pages from the system for every block takes about as long as to sum
 import threading
 
 # So many pieces of memory are kept by a thread, and none that is larger.
-_MOST, _LARGEST = 4, 1 << 23
+_MOST, _LARGEST = 6, 1 << 23
 _HELD = threading.local()
 
 

@@ -78,7 +78,9 @@ def matrix(batch: Any, logits: tuple[str, ...], name: str) -> Array:
         row = int(np.argmax(np.asarray(first.is_null())))
         raise RowError(name, f"hold a list in every row of {logits[0]!r}", "none", row)
     if _is_fixed(first.type):
-        return values(first.flatten()).reshape(len(first), first.type.list_size)
+        size = first.type.list_size
+        inner = first.values.slice(first.offset * size, len(first) * size)
+        return values(inner).reshape(len(first), size)
     count = lengths(first)
     if not len(count):
         return np.zeros((0, 0))

@@ -1,21 +1,21 @@
 """The columns of lists in Parquet by their pages, which are read and `unpaging` decodes."""
 
 import os
-from collections.abc import Callable, Iterator
-from itertools import chain
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from tepid.arrays import Array
-from tepid.sources import thrift, unpaging
+from tepid.sources import unpaging
 from tepid.sources.lending import lent
 from tepid.sources.unpaging import DICTIONARY, Chunk, Head, Unusual
 
 _CODECS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "BROTLI"}
 _FORMS = {"FIXED_LEN_BYTE_ARRAY": "<f2", "FLOAT": "<f4", "DOUBLE": "<f8"}
-_HEAD = 256  # bytes, of which a header needs about fifty
-Read = Callable[[int, int], memoryview]
+# What the kernel expands itself.
+_COMPILED = {"UNCOMPRESSED": 0, "SNAPPY": 1}
+_PAGE = 5 << 18  # bytes, a little more than most pages have
 
 
 def chunks(parquet: Any, groups: list[int], name: str) -> list[Chunk]:
@@ -46,66 +46,102 @@ def _chunk(group: Any, leaf: int, highest: int, form: Any) -> Chunk:
 def numbers(descriptor: int, columns: list[Chunk], most: int) -> Iterator[Array]:
     """The numbers of columns of the same kind, so many at a time and fewer at the end alone."""
     form, left = columns[0].form, sum(column.total for column in columns)
-    read, page = _reader(descriptor), np.empty(0, form)
-    pages = chain.from_iterable(_pages(read, column) for column in columns)
+    reading = _Reading(descriptor, columns)
     while left:
         count = min(most, left)
         found: Array = np.frombuffer(lent(count * form.itemsize), form, count)
-        page = _fill(found, page, pages)
+        reading.fill(found)
         left -= count
         yield found
 
 
-def _fill(out: Array, page: Array, pages: Iterator[Array]) -> Array:
-    """Fill `out` from a page and those that follow; what is left of the last of them."""
-    done = 0
-    while done < len(out):
-        page = page if len(page) else next(pages)
-        taken = page[: len(out) - done]
-        out[done : done + len(taken)] = taken
-        page = page[len(taken) :]
-        done += len(taken)
-    return page
+class _Reading:
+    """How far some columns are read, and the memory that their pages go through one by one.
 
+    Plain pages are decoded by a kernel, as many as there is room for in one call; a page that it
+    leaves alone comes by `unpaging`.
+    """
 
-def _pages(read: Read, column: Chunk) -> Iterator[Array]:
-    """The numbers of one column page by page, each to be used up before the next."""
-    at, done, size, known = column.at, 0, 0, None
-    seen: unpaging.Seen = {}
-    while done < column.total:
-        page, body, size = _page(read, at, size)
-        at += size
+    def __init__(self, descriptor: int, columns: list[Chunk]) -> None:
+        if not hasattr(os, "preadv"):
+            raise Unusual
+        from tepid.kernels import paged  # noqa: PLC0415  # numba, only for such files
+
+        self._kernels = paged
+        self._descriptor = descriptor
+        self._columns = iter(columns)
+        self._fields = np.empty(paged.FIELDS, np.int64)
+        self._rest = np.empty(0, columns[0].form)  # of a page that did not fit
+        self._size = 0  # of the page before
+        self._data, self._page = _memory(_PAGE), _memory(_PAGE)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._column = next(self._columns)
+        self._at, self._done, self._plain = self._column.at, 0, True
+        self._known: Array | None = None
+
+    def fill(self, out: Array) -> None:
+        """Fill `out` with the numbers that come next."""
+        done = 0
+        while done < len(out):
+            if not len(self._rest):
+                if self._done == self._column.total:
+                    self._begin()
+                done += self._plain_pages(out[done:])
+            if done < len(out) and not len(self._rest) and self._done < self._column.total:
+                self._one_page()
+            some = self._rest[: len(out) - done]
+            out[done : done + len(some)] = some
+            self._rest = self._rest[len(some) :]
+            done += len(some)
+
+    def _plain_pages(self, out: Array) -> int:
+        """Fill `out` as far as such pages go; how many numbers they had for it."""
+        column = self._column
+        if not self._plain or column.codec not in _COMPILED:
+            return 0
+        self._at, made, rest, self._size = self._kernels.taken(
+            self._descriptor, self._at, self._size, _COMPILED[column.codec],
+            column.form.itemsize, column.classes, column.highest, self._done, column.total,
+            out.view(np.uint8), self._data, self._page, self._fields,
+        )  # fmt: skip
+        self._done += made
+        if made > len(out):
+            self._rest = np.frombuffer(self._page, column.form, made - len(out), rest)
+        return min(int(made), len(out))
+
+    def _one_page(self) -> None:
+        page, body = self._next()
+        self._at += self._size
+        # As one page is written, so is mostly the next.
+        self._plain = page.encoding == unpaging.PLAIN and page.kind != DICTIONARY
         if page.kind == DICTIONARY:
-            known = unpaging.dictionary(page, body, column)
-        else:
-            yield unpaging.numbers(page, body, column, done, known, seen)
-            done += page.length
+            self._known = unpaging.dictionary(page, body, self._column)
+            return
+        self._rest = unpaging.numbers(page, body, self._column, self._done, self._known)
+        self._done += page.length
+        if page.whole > len(self._page):
+            self._page = _memory(page.whole)
+
+    def _next(self) -> tuple[Head, memoryview]:
+        """The next page and its bytes, which stay until the one after it."""
+        data = self._read(self._size + self._kernels.HEAD)
+        size = self._kernels.head(data, self._fields)
+        page = unpaging.head(self._fields)
+        if size < 0:
+            raise Unusual
+        self._size = size + page.held
+        if self._size > len(data):
+            data = self._read(self._size)
+        return page, memoryview(data)[size : self._size]
+
+    def _read(self, size: int) -> Any:
+        """So many bytes from where the next page is, or fewer at the end of the file."""
+        if size > len(self._data):
+            self._data = _memory(size)
+        return self._data[: os.preadv(self._descriptor, [self._data[:size]], self._at)]
 
 
-def _page(read: Read, at: int, before: int) -> tuple[Head, memoryview, int]:
-    """A page, its bytes, and how many they are with its head; the one before had about as many."""
-    data = read(at, before + _HEAD)
-    try:
-        fields, size = thrift.struct(bytes(data[:_HEAD]))
-        page = unpaging.head(fields)
-    except (ValueError, IndexError, KeyError, TypeError):
-        raise Unusual from None
-    end = size + page.held
-    if end > len(data):
-        data = read(at, end)
-    return page, data[size:end], end
-
-
-def _reader(descriptor: int) -> Read:
-    """A function that reads bytes of a file into one place, where they stay until its next call."""
-    if not hasattr(os, "preadv"):
-        raise Unusual
-    held = bytearray(_HEAD)
-
-    def read(at: int, size: int) -> memoryview:
-        nonlocal held
-        if size > len(held):
-            held = bytearray(size)
-        return memoryview(held)[: os.preadv(descriptor, [memoryview(held)[:size]], at)]
-
-    return read
+def _memory(size: int) -> Any:
+    return np.frombuffer(lent(size), np.uint8)

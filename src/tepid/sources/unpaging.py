@@ -17,10 +17,8 @@ from tepid.sources.extras import needed
 DATA, DICTIONARY, DATA_2 = 0, 2, 3
 PLAIN, PLAIN_PLACES, RUNS, PLACES, SPLIT = 0, 2, 3, 8, 9
 _MOST_BITS = 32
-_REMEMBERED = 64
+_INNER = 16  # from here on are the fields of the struct in a head
 _FAULTS = (ValueError, IndexError, OSError, MemoryError, OverflowError)
-# Levels that are as they must be, by the number of them and the place in its list of the first.
-Seen = dict[tuple[int, int], tuple[bytes, bytes]]
 
 
 class Unusual(Exception):  # noqa: N818  # no fault of the file
@@ -54,22 +52,20 @@ class Head(NamedTuple):
     packed: bool = True
 
 
-def head(fields: dict[int, Any]) -> Head:
-    """The head of a page, from its fields."""
-    kind, whole, held = (fields[i] for i in (1, 2, 3))
-    levels, packed = (0, 0), True
+def head(fields: Array) -> Head:
+    """The head of a page from its fields, of which those that it lacks are negative."""
+    kind, whole, held = (int(field) for field in fields[1:4])
+    inner = [int(field) for field in fields[_INNER:]]
+    length, packed = inner[1], True
     if kind == DATA:
-        length, encoding, present, begins = (fields[5][i] for i in (1, 2, 3, 4))
-        levels = begins, present
+        encoding, levels = inner[2], (inner[4], inner[3])
     elif kind == DATA_2:
-        length, encoding, present, begins = (fields[8][i] for i in (1, 4, 5, 6))
-        levels, packed = (begins, present), fields[8].get(7, True)
+        encoding, levels, packed = inner[4], (inner[6], inner[5]), inner[7] != 0
     elif kind == DICTIONARY:
-        length, encoding = fields[7][1], fields[7][2]
+        encoding, levels = inner[2], (0, 0)
     else:
         raise Unusual
-    sizes = held, whole, length, encoding, *levels
-    if not all(isinstance(size, int) and size >= 0 for size in sizes):
+    if min(held, whole, length, encoding, *levels) < 0:
         raise Unusual
     return Head(kind, held, whole, length, encoding, levels, packed)
 
@@ -85,13 +81,11 @@ def dictionary(page: Head, body: memoryview, column: Chunk) -> Array:
         raise Unusual from None
 
 
-def numbers(
-    page: Head, body: memoryview, column: Chunk, done: int, known: Array | None, seen: Seen
-) -> Array:
+def numbers(page: Head, body: memoryview, column: Chunk, done: int, known: Array | None) -> Array:
     """The numbers of a page after those that are `done`; `known` is the dictionary."""
     try:
         begins, present, data = _parts(page, body, column.codec)
-        _check((bytes(begins), bytes(present)), page.length, column, done, seen)
+        _check(begins, present, page.length, column, done)
         return _decoded(data, page, column.form, known)
     except _FAULTS:
         raise Unusual from None
@@ -109,24 +103,16 @@ def _parts(page: Head, body: memoryview, codec: str) -> tuple[Any, Any, Any]:
     return body[:first], body[first:both], _expanded(body[both:], codec, page.whole - both)
 
 
-def _check(levels: tuple[bytes, bytes], length: int, column: Chunk, done: int, seen: Seen) -> None:
-    """That lists begin where they must and that no number is missing.
-
-    Most pages have the levels of one before them, which need no second look.
-    """
-    if not 0 < length <= column.total - done:
-        raise Unusual
+def _check(begins: Any, present: Any, length: int, column: Chunk, done: int) -> None:
+    """That lists begin where they must and that no number is missing."""
     from tepid.kernels.packed import regular  # noqa: PLC0415  # numba, only for such files
 
+    levels = (np.frombuffer(bytes(level), np.uint8) for level in (begins, present))
     phase = done % column.classes
-    if seen.get((length, phase)) == levels:
-        return
-    begins, present = (np.frombuffer(level, np.uint8) for level in levels)
-    if not regular(begins, present, column.highest, length, column.classes, phase):
+    if not 0 < length <= column.total - done or not regular(
+        *levels, column.highest, length, column.classes, phase
+    ):
         raise Unusual
-    if len(seen) >= _REMEMBERED:
-        seen.clear()
-    seen[length, phase] = levels
 
 
 def _decoded(data: Any, page: Head, form: Any, known: Array | None) -> Array:
