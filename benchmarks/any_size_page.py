@@ -13,10 +13,10 @@ PART = 256e6
 PASSES, PARTS = 3, 8
 WORDS = """\
 From mapped files in the page cache a fit runs at {npy} of its rate from memory. From Parquet it
-runs at {one} with one thread, beside which another reads ahead, and at {two} with two on two
-processors: to read and decode a column of lists takes {decoding:.1f} ns a logit and to sum it
-{summing:.1f} ns (1000 classes, two threads, each), and every pass decodes anew. What is fitted
-often is worth keeping as `.npy`.
+runs at {one} with one thread, beside which another reads ahead, at {two} with two on two processors
+and at {dask} on Dask: to read and decode a column of lists takes {decoding:.1f} ns a logit and to
+sum it {summing:.1f} ns (1000 classes, two threads, each), and every pass decodes anew. What is
+fitted often is worth keeping as `.npy`.
 
 Of each way alone, exponents beyond 1 ± .05: {missed}. The machine is shared, and such a figure
 moves by some hundredths from run to run.
@@ -79,6 +79,7 @@ def size_words(result: dict[str, Any]) -> str:
         npy=_shares(result, "npy", "1 thread", "2 threads"),
         one=_shares(result, "parquet", "1 thread"),
         two=_shares(result, "parquet", "2 threads"),
+        dask=_shares(result, "parquet", "Dask"),
         decoding=both - summing,
         summing=summing,
         missed=_missed(result),

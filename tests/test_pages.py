@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tepid
+from tepid.kernels.codes import FIELDS, INNER
 from tepid.kernels.packed import regular, unpack
-from tepid.kernels.paged import FIELDS, INNER, head
+from tepid.kernels.paged import head
 from tepid.kernels.snappy import expanded
 from tepid.sources import lending, open_source, pages, parquet, unpaging
 from tepid.sources.unpaging import Unusual

@@ -8,18 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from tepid.kernels.codes import DATA, DATA_2, HEAD, INNER, PLAIN, RUNS, SNAPPY
 from tepid.kernels.elementary import kernel, step
 from tepid.kernels.moving import move, read
 from tepid.kernels.packed import number, regular_levels, varint
 from tepid.kernels.snappy import expand
 
-# Kinds of pages, how numbers and levels are written, and the codecs that are known here.
-DATA, DATA_2 = 0, 3
-PLAIN, RUNS = 0, 3
-UNCOMPRESSED, SNAPPY = 0, 1
-# The fields of a head by number, and from INNER on those of the one struct within it that counts.
-INNER, FIELDS = 16, 32
-HEAD = 256  # bytes, of which a head needs about fifty
 # Thrift's compact protocol: how the value of a field is written.
 _TRUE, _FALSE, _BYTE, _WHOLE, _DOUBLE, _BINARY, _STRUCT = 1, 2, 3, (4, 5, 6), 7, 8, 12
 _DEEPEST = 4
@@ -46,21 +40,16 @@ def taken(
     """
     room, made, rest = len(out) // width, 0, 0
     while made < room and done < total:
-        got = read(descriptor, data, min(before + HEAD, len(data)), at)
-        begun = _head(data[: max(got, 0)], fields)
-        end = begun + fields[3]
-        if begun < 0 or fields[3] < 0 or end > len(data):
-            break
-        if end > got and read(descriptor, data, end, at) != end:
-            break
-        length, levels = fields[INNER + 1], fields[2] - fields[INNER + 1] * width
-        if not 0 < length <= total - done or not 0 <= levels <= fields[2] <= len(page):
+        begun, end = _page(descriptor, at, before, data, fields)
+        whole, length = fields[2], fields[INNER + 1]
+        levels = whole - length * width
+        if end < 0 or not 0 < length <= total - done or not 0 <= levels <= whole <= len(page):
             break
         # Where it fits, a page goes straight to its place, its levels over the numbers before it,
         # which are kept elsewhere until the levels have been looked at.
         here, some = made * width - levels, min(length, room - made)
         straight = here >= 0 and some == length
-        into = out[here : here + fields[2]] if straight else page[: fields[2]]
+        into = out[here : here + whole] if straight else page[:whole]
         if straight:
             move(page, 0, out, here, levels)
         good = _whole(data[begun:end], codec, levels, into, fields)
@@ -76,6 +65,19 @@ def taken(
         made, done, rest = made + length, done + length, levels + some * width
         at, before = at + end, end
     return at, made, rest, before
+
+
+@step
+def _page(descriptor: int, at: int, before: int, data: Any, fields: Any) -> tuple[int, int]:
+    """Read the page `at` some byte, its head into `fields`; where its body is in `data`, or -1."""
+    got = read(descriptor, data, min(before + HEAD, len(data)), at)
+    begun = _head(data[: max(got, 0)], fields)
+    end = begun + fields[3]
+    if begun < 0 or fields[3] < 0 or end > len(data):
+        return -1, -1
+    if end > got and read(descriptor, data, end, at) != end:
+        return -1, -1
+    return begun, end
 
 
 @step

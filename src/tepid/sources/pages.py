@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 
 from tepid.arrays import Array
+from tepid.kernels.codes import DICTIONARY, FIELDS, HEAD, PLAIN, SNAPPY, UNCOMPRESSED
 from tepid.sources import unpaging
 from tepid.sources.lending import lent
-from tepid.sources.unpaging import DICTIONARY, Chunk, Head, Unusual
+from tepid.sources.unpaging import Chunk, Head, Unusual
 
 _CODECS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "BROTLI"}
 _FORMS = {"FIXED_LEN_BYTE_ARRAY": "<f2", "FLOAT": "<f4", "DOUBLE": "<f8"}
 # What the kernel expands itself.
-_COMPILED = {"UNCOMPRESSED": 0, "SNAPPY": 1}
+_COMPILED = {"UNCOMPRESSED": UNCOMPRESSED, "SNAPPY": SNAPPY}
 _PAGE = 5 << 18  # bytes, a little more than most pages have
 
 
@@ -70,7 +71,7 @@ class _Reading:
         self._kernels = paged
         self._descriptor = descriptor
         self._columns = iter(columns)
-        self._fields = np.empty(paged.FIELDS, np.int64)
+        self._fields = np.empty(FIELDS, np.int64)
         self._rest = np.empty(0, columns[0].form)  # of a page that did not fit
         self._size = 0  # of the page before
         self._data, self._page = _memory(_PAGE), _memory(_PAGE)
@@ -115,7 +116,7 @@ class _Reading:
         page, body = self._next()
         self._at += self._size
         # As one page is written, so is mostly the next.
-        self._plain = page.encoding == unpaging.PLAIN and page.kind != DICTIONARY
+        self._plain = page.encoding == PLAIN and page.kind != DICTIONARY
         if page.kind == DICTIONARY:
             self._known = unpaging.dictionary(page, body, self._column)
             return
@@ -126,7 +127,7 @@ class _Reading:
 
     def _next(self) -> tuple[Head, memoryview]:
         """The next page and its bytes, which stay until the one after it."""
-        data = self._read(self._size + self._kernels.HEAD)
+        data = self._read(self._size + HEAD)
         size = self._kernels.head(data, self._fields)
         page = unpaging.head(self._fields)
         if size < 0:

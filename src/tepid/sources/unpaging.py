@@ -11,13 +11,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tepid.arrays import Array
+from tepid.kernels.codes import (
+    DATA,
+    DATA_2,
+    DICTIONARY,
+    INNER,
+    PLACES,
+    PLAIN,
+    PLAIN_PLACES,
+    RUNS,
+    SPLIT,
+)
 from tepid.sources.extras import needed
 
-# Kinds of pages, and how numbers and levels are written.
-DATA, DICTIONARY, DATA_2 = 0, 2, 3
-PLAIN, PLAIN_PLACES, RUNS, PLACES, SPLIT = 0, 2, 3, 8, 9
 _MOST_BITS = 32
-_INNER = 16  # from here on are the fields of the struct in a head
 _FAULTS = (ValueError, IndexError, OSError, MemoryError, OverflowError)
 
 
@@ -55,7 +62,7 @@ class Head(NamedTuple):
 def head(fields: Array) -> Head:
     """The head of a page from its fields, of which those that it lacks are negative."""
     kind, whole, held = (int(field) for field in fields[1:4])
-    inner = [int(field) for field in fields[_INNER:]]
+    inner = [int(field) for field in fields[INNER:]]
     length, packed = inner[1], True
     if kind == DATA:
         encoding, levels = inner[2], (inner[4], inner[3])
