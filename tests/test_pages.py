@@ -1,5 +1,6 @@
 """Columns of lists in Parquet are read by their pages, and as pyarrow reads them."""
 
+import threading
 from itertools import cycle
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 import tepid
 from tepid.kernels.codes import FIELDS, INNER
-from tepid.kernels.packed import regular, unpack
+from tepid.kernels.packed import look_up, regular
 from tepid.kernels.paged import head
 from tepid.kernels.snappy import expanded
 from tepid.sources import lending, open_source, pages, parquet, unpaging
@@ -102,6 +103,19 @@ def test_a_dictionary_that_grew_too_large_is_followed_by_plain_pages(tmp_path):
     encodings = pq.ParquetFile(path).metadata.row_group(0).column(1).encodings
     assert {"PLAIN", "RLE_DICTIONARY"} <= set(encodings)
     np.testing.assert_array_equal(_matrix(_read(path)), z)
+
+
+def test_many_columns_are_looked_at_once(tmp_path, monkeypatch):
+    """pyarrow makes a schema anew whenever it is asked for it, of all columns."""
+    z = _values(20, 300)
+    path = tmp_path / "z.parquet"
+    pq.write_table(pa.table({f"z{k}": column for k, column in enumerate(z.T)}), path)
+    asked = []
+    made = pq.ParquetFile.schema_arrow
+    counted = property(lambda self: asked.append(1) or made.fget(self))
+    monkeypatch.setattr(pq.ParquetFile, "schema_arrow", counted)
+    np.testing.assert_array_equal(open_source(path).whole(), z)
+    assert 0 < len(asked) < 10
 
 
 def test_a_dictionary_may_have_one_number(tmp_path):
@@ -310,10 +324,12 @@ def test_numbers_come_out_of_their_packs_as_they_went_in(width, count, seed, spr
     high = min(2**width, 2 ** (spread * 5))
     values = np.repeat(np.random.default_rng(seed).integers(high, size=count), spread)[:count]
     out = np.empty(count, np.uint32)
-    data = _encoded(values, width, _cuts(seed))
-    assert unpack(_bytes(data), width, out)
-    np.testing.assert_array_equal(out, values)
-    assert not unpack(_bytes(data[:-1]), width, out)
+    data = _bytes(_encoded(values, width, _cuts(seed)))
+    known = np.arange(values.max() + 1, dtype=np.uint32)[::-1].copy()
+    assert look_up(data, width, known, out)
+    np.testing.assert_array_equal(out, known[values])
+    assert not look_up(data[:-1], width, known, out)
+    assert not look_up(data, width, known[:-1], out)
 
 
 @given(
@@ -363,7 +379,7 @@ def test_levels_that_repeat_are_regular_up_to_the_one_that_is_not(
 
 @pytest.mark.parametrize("data", [b"", b"\x80", b"\x00", b"\x01", b"\x03", b"\xff" * 12, b"\x10"])
 def test_bytes_that_are_no_packs_are_refused(data):
-    assert not unpack(_bytes(data), 1, np.empty(9, np.uint8))
+    assert not look_up(_bytes(data), 1, np.zeros(2, np.uint8), np.empty(9, np.uint8))
     assert not regular(_bytes(data), _bytes(b"\x12\x01"), 1, 9, 3, 0)
     assert not regular(_bytes(b"\x03\xff\x01"), _bytes(data), 1, 9, 3, 0)
 
@@ -453,7 +469,8 @@ def test_what_is_not_of_snappy_is_refused(elements):
     assert not expanded(_snappy(9, *elements), out)
 
 
-def test_memory_is_lent_again_only_when_nobody_looks_at_it():
+def test_memory_is_lent_again_only_when_nobody_looks_at_it(monkeypatch):
+    monkeypatch.setattr(lending, "_HELD", threading.local())
     first = lending.lent(1000)
     looking = np.frombuffer(first, np.uint8)[10:20]
     second = lending.lent(1000)

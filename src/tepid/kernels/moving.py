@@ -30,6 +30,17 @@ def move(typing: Any, into: Any, to: Any, given: Any, at: Any, count: Any) -> An
 
 
 @intrinsic
+def word(typing: Any, given: Any, at: Any) -> Any:
+    """The eight bytes from `at` on as one number, the low ones first."""
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        place = builder.gep(_first(context, builder, signature.args[0], args[0]), [args[1]])
+        return builder.load(builder.bitcast(place, _I64.as_pointer()), align=1)
+
+    return types.int64(given, types.int64), build
+
+
+@intrinsic
 def read(typing: Any, descriptor: Any, into: Any, count: Any, at: Any) -> Any:
     """Read `count` bytes of a file from `at` on; how many came, or a negative number."""
 

@@ -7,27 +7,33 @@ first.
 
 from typing import Any
 
-import numpy as np
-
 from tepid.kernels.elementary import kernel, step
+from tepid.kernels.moving import word
 
 _BYTE, _VARINT = 8, 35  # bits, and the most that a number in groups of seven may have
 _COMPARED = 64  # bytes at once, as vector code
 
 
 @kernel
-def unpack(data: Any, width: int, out: Any) -> bool:
-    """Fill `out` from bytes; False where they end before it is full or are no such thing."""
+def look_up(data: Any, width: int, known: Any, out: Any) -> bool:
+    """Fill `out` with what is `known` at the places that `data` packs.
+
+    False where they end before it is full, are beyond what is known or are no such thing.
+    """
     at, done = 0, 0
     while done < len(out):
         packed, long, at, end = _run(data, at, width)
+        stop = min(done + long, len(out))
         if long == 0:
             return False
-        stop = min(done + long, len(out))
         if packed:
-            _pack(data[at:end], width, out[done:stop])
+            if not _look_up_pack(data[at:], width, known, out[done:stop]):
+                return False
         else:
-            out[done:stop] = number(data, at, end - at)
+            place = number(data, at, end - at)
+            if place >= len(known):
+                return False
+            out[done:stop] = known[place]
         at, done = end, stop
     return True
 
@@ -56,7 +62,6 @@ def _is_whole(data: Any, highest: int, count: int) -> bool:
     width = 0
     while highest >> width:
         width += 1
-    level = np.empty(_BYTE, np.uint8)
     at, done = 0, 0
     while done < count:
         packed, long, at, end = _run(data, at, width)
@@ -64,13 +69,9 @@ def _is_whole(data: Any, highest: int, count: int) -> bool:
             return False
         stop = min(done + long, count)
         if packed:
-            for first in range(done, stop, _BYTE):
-                some = min(_BYTE, stop - first)
-                _pack(data[at : at + width], width, level[:some])
-                at += width
-                for i in range(some):
-                    if level[i] != highest:
-                        return False
+            for i in range(stop - done):
+                if _bits(data, at, i * width, width) != highest:
+                    return False
         at, done = end, stop
     return True
 
@@ -181,14 +182,21 @@ def varint(data: Any, at: int) -> tuple[int, int]:
 
 
 @step
-def _pack(data: Any, width: int, out: Any) -> None:
-    held, bits, at = np.uint64(0), 0, 0
-    mask = np.uint64((1 << width) - 1)
+def _bits(data: Any, at: int, bit: int, width: int) -> int:
+    """The number of so many bits that is so many bits after the byte `at`."""
+    return number(data, at + bit // _BYTE, 5) >> bit % _BYTE & ((1 << width) - 1)
+
+
+@step
+def _look_up_pack(data: Any, width: int, known: Any, out: Any) -> bool:
+    mask = (1 << width) - 1
     for i in range(len(out)):
-        while bits < width:
-            held |= np.uint64(data[at]) << np.uint64(bits)
-            bits += _BYTE
-            at += 1
-        out[i] = held & mask
-        held >>= np.uint64(width)
-        bits -= width
+        at, bit = i * width // _BYTE, i * width % _BYTE
+        if at + _BYTE <= len(data):
+            place = word(data, at) >> bit & mask
+        else:
+            place = _bits(data, at, bit, width)
+        if place >= len(known):
+            return False
+        out[i] = known[place]
+    return True

@@ -22,7 +22,8 @@ def batches(
 
     `file` is the one that `parquet` reads, where that is on this machine, else None.
     """
-    lists = [name for name in columns if _holds_lists(parquet, name)]
+    schema = parquet.schema_arrow  # made anew whenever it is asked for
+    lists = [name for name in columns if _is_of_lists(schema.field(name).type)]
     done = 0
     if file is not None and len(lists) == 1:
         try:
@@ -68,9 +69,8 @@ def _decoded(parquet: Any, numbers: list[int], columns: list[str], rows: int) ->
         yield from sliced(batch, columns, rows)
 
 
-def _holds_lists(parquet: Any, name: str) -> bool:
+def _is_of_lists(form: Any) -> bool:
     types = needed("pyarrow", "parquet").types
-    form = parquet.schema_arrow.field(name).type
     is_list = types.is_list(form) or types.is_large_list(form) or types.is_fixed_size_list(form)
     return bool(is_list and types.is_floating(form.value_type))
 

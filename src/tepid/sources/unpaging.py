@@ -132,12 +132,12 @@ def _decoded(data: Any, page: Head, form: Any, known: Array | None) -> Array:
         return np.frombuffer(joined, form)
     if page.encoding not in (PLACES, PLAIN_PLACES) or known is None or data[0] > _MOST_BITS:
         raise Unusual
-    from tepid.kernels.packed import unpack  # noqa: PLC0415  # numba, only for such files
+    from tepid.kernels.packed import look_up  # noqa: PLC0415  # numba, only for such files
 
-    places = np.empty(page.length, np.uint32)
-    if not unpack(np.frombuffer(data[1:], np.uint8), data[0], places):
+    found: Array = np.empty(page.length, form)
+    bits = f"u{form.itemsize}"  # the kernel moves them and need not know what they are
+    if not look_up(np.frombuffer(data[1:], np.uint8), data[0], known.view(bits), found.view(bits)):
         raise Unusual
-    found: Array = known[places]
     return found
 
 
