@@ -42,6 +42,7 @@ def test_what_grows_linearly_is_seen_whatever_the_fixed_cost():
         assert all(e["start"] == pytest.approx(fixed, rel=0.2) for e in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "missed"),
     [

@@ -458,6 +458,7 @@ BIG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", BIG.values(), ids=BIG.keys())
 def test_no_form_is_copied_as_a_whole(form):
     z, axis = form(np.tile(np.arange(1024, dtype=np.float32) % 37, 8192))
@@ -467,6 +468,7 @@ def test_no_form_is_copied_as_a_whole(form):
     assert peak < 24 * MB
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", BIG.values(), ids=BIG.keys())
 def test_probabilities_need_no_second_array_of_their_size(form):
     z, axis = form(np.tile(np.arange(1024, dtype=np.float32) % 37, 8192))

@@ -58,6 +58,7 @@ def _softmax(z):
     return p / p.sum(axis=1, keepdims=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_gives_the_same_on_every_cut(rows, alone, name, cuts):
@@ -260,6 +261,7 @@ def _forbidden():
     raise tepid.InputError("shard 3 must be whole, got a damaged file")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["logits", "accuracy"])
 def test_a_cluster_gives_the_same(client, rows, alone, name):
     engine = Dask(client)
@@ -271,6 +273,7 @@ def test_a_cluster_gives_the_same(client, rows, alone, name):
     assert t.value == pytest.approx(alone[name], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_task_that_fails_once_is_tried_again(client, rows, alone, tmp_path):
     source = _shards(rows[0], {2: _Once(tmp_path / "failed", _fail)})
     t = tepid.from_logits(source, engine=Dask(client))

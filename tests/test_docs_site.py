@@ -230,6 +230,7 @@ ELSEWHERE = (["lab", "train"], ["lab", "isic"], ["lab", "predict"])
 SAYING = [page for page in PAGES if _commands(page)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", SAYING, ids=lambda page: page.stem)
 @pytest.mark.usefixtures("small_data")
 def test_the_commands_of_a_page_run(page, tepid_here):

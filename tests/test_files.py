@@ -267,6 +267,7 @@ def test_a_package_that_is_not_there_is_named(module, kind, extra, made, tmp_pat
     )
 
 
+@pytest.mark.slow
 def test_no_package_is_imported_for_a_format_that_does_without(tmp_path):
     np.save(tmp_path / "z.npy", np.eye(3))
     names = "('pyarrow', 'zarr', 'h5py', 'safetensors', 'fsspec', 'torch')"
@@ -281,6 +282,7 @@ def test_no_package_is_imported_for_a_format_that_does_without(tmp_path):
 # --- many files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", written.EVERY)
 def test_files_of_a_folder_are_the_rows_of_all_of_them(kind, made, tmp_path):
     folder = _shards(tmp_path / "shards", kind, made)
@@ -488,6 +490,7 @@ def served(tmp_path):
         thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", written.EVERY)
 def test_files_in_a_memory_system_are_read_alone_and_together(kind, made, tmp_path, memory):
     folder = _shards(tmp_path / "shards", kind, made)
@@ -530,6 +533,7 @@ def test_files_of_an_archive_are_read(made, tmp_path):
     assert _refusal("zip://*.npy::no.zip") == "zip://*.npy::no.zip must exist, got no such file"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in written.EVERY if kind != "zarr"])
 def test_files_of_a_web_server_are_read(kind, made, served):
     folder, url = served

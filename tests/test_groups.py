@@ -275,6 +275,7 @@ def _added(parts):
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNGS)
 @pytest.mark.parametrize("groups", [None, G])
 def test_every_rung_merges_over_five_workers(name, groups):

@@ -33,6 +33,7 @@ def test_the_discriminant_is_that_of_the_classes_it_was_made_from():
     assert p == pytest.approx(expected / expected.sum(axis=1, keepdims=True), abs=0.01)
 
 
+@pytest.mark.slow
 def test_a_picture_of_the_plane_shows_every_point_once_for_each_class():
     seen = plane.made(rows=200)
     figure = plane.draw(seen)
@@ -149,6 +150,7 @@ def test_a_figure_is_written_in_the_form_of_its_name(form, start, tmp_path):
     assert path.read_bytes().startswith(start)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one")
 def test_the_command_says_what_it_wrote(tmp_path, tepid_here, monkeypatch):
     monkeypatch.setattr(figures, "_saved", lambda _, path: path)

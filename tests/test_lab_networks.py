@@ -54,6 +54,7 @@ def test_the_networks_have_as_many_weights_as_by_hand():
     assert _weights(networks.wide_resnet(32, 4, 100)) == _weights(networks.wide_resnet(34, 4, 100))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(tepid.lab.names()) - {"resnet152-isic"}))
 def test_every_recipe_has_a_network_that_gives_its_logits(name):
     recipe = tepid.lab.named(name)
@@ -67,6 +68,7 @@ def test_every_recipe_has_a_network_that_gives_its_logits(name):
     assert not torch.equal(logits[0], logits[1])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("torchvision")
 def test_the_network_of_the_lesions_is_torchvisions_with_a_new_head():
     network = networks.build(tepid.lab.named("resnet152-isic").quick(), 7, 3).eval()

@@ -108,6 +108,7 @@ def _train(sets, run, *settings, seed=0, told=lambda _: None):
     return training.train(recipe, read, run, seed, told=told)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("optimiser", "amp"), [("sgd", "false"), ("adam", "true")])
 def test_the_loop_learns_what_can_be_learnt(sets, tmp_path, amp, optimiser):
     rate = {"sgd": 0.02, "adam": 0.003}[optimiser]

@@ -114,6 +114,7 @@ def _agrees(page, z, y):
     return data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["labels", "alone", "many"])
 def test_the_page_loads_without_an_error_and_asks_nobody(opened, name):
     page = opened(name)

@@ -66,6 +66,7 @@ def test_on_the_demo_data_uts_closes_most_of_the_gap(fashion):
     assert tepid.metrics.accuracy(after) == tepid.metrics.accuracy(before)
 
 
+@pytest.mark.slow
 def test_every_rung_that_the_data_allow_can_be_compared(fashion):
     z, y = fashion[0][:3000], fashion[1][:3000]
     other = z + np.random.default_rng(0).normal(size=z.shape).astype(np.float32)

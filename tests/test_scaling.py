@@ -45,6 +45,7 @@ def _assert_probabilities(p, z):
 # --- what all of them keep
 
 
+@pytest.mark.slow
 @every_method
 def test_every_method_beats_the_logits_as_they_are(method):
     z, y = drifted(6000)
@@ -95,6 +96,7 @@ def test_a_class_axis_is_fitted_like_flat_rows(method):
     np.testing.assert_allclose(c(z[:9]), FITS[method](z, y)(z[:9]), rtol=1e-9)
 
 
+@pytest.mark.slow
 @every_method
 @pytest.mark.parametrize("form", ["(n,)", "(n, 1)"])
 def test_binary_logits_are_a_pair_with_zero(method, form):
@@ -310,6 +312,7 @@ def cases(draw):
     return z[:100], np.where(np.isneginf(z), -1, rng.random(z.shape)).argmax(axis=1)[:100]
 
 
+@pytest.mark.slow
 @every_method
 @settings(max_examples=12)
 @given(case=cases())

@@ -119,6 +119,7 @@ def _assert_mended(z, y, other, labels):
     assert any("nothing holds them" in sentence for sentence in free.warnings)
 
 
+@pytest.mark.slow
 def test_matrix_scaling_fails_on_a_hundred_classes_and_odir_mends_it():
     z, y = crowded(1600)
     _assert_mended(z[:600], y[:600], z[600:], y[600:])

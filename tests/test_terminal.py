@@ -309,6 +309,7 @@ def test_apply_reports_how_far_it_is(tmp_path, tepid_here, monkeypatch):
 # --- Ctrl-C
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_a_fit_with_a_sentence_and_keeps_the_old_file(vast, terminal):
     old = vast.with_name("cal.json")
     old.write_text("old")

@@ -709,6 +709,7 @@ def test_a_model_without_memory_can_be_wrapped_and_filled_later(rows):
     assert torch.equal(filled(rows), calibrated(rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_it_compiles_as_one_graph(rows, backend):
     calibrated = Calibrated(nn.Linear(12, 12).eval(), _temperature()).eval()
