@@ -1,6 +1,7 @@
 """The columns of lists in Parquet by their pages, which are read and `unpaging` decodes."""
 
 import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -64,7 +65,7 @@ class _Reading:
     """
 
     def __init__(self, descriptor: int, columns: list[Chunk]) -> None:
-        if not hasattr(os, "preadv"):
+        if not hasattr(os, "preadv") or sys.byteorder != "little":
             raise Unusual
         from tepid.kernels import paged  # noqa: PLC0415  # numba, only for such files
 

@@ -150,4 +150,11 @@ def _counted(data: Any) -> tuple[Any, Any]:
 def _expanded(data: memoryview, codec: str, size: int) -> memoryview:
     if codec == "UNCOMPRESSED" or not size:
         return data
-    return memoryview(needed("pyarrow", "parquet").Codec(codec.lower()).decompress(data, size))
+    if codec != "SNAPPY":
+        return memoryview(needed("pyarrow", "parquet").Codec(codec.lower()).decompress(data, size))
+    from tepid.kernels.snappy import expanded  # noqa: PLC0415  # numba, only for such files
+
+    whole = np.empty(size, np.uint8)
+    if not expanded(np.frombuffer(data, np.uint8), whole):
+        raise Unusual
+    return whole.data
