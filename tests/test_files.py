@@ -1,6 +1,7 @@
 """Every format of files, alone and as sets of many, here and behind URLs."""
 
 import contextlib
+import dataclasses
 import functools
 import http.server
 import itertools
@@ -656,6 +657,21 @@ def test_a_file_that_is_torn_is_left_out_where_that_was_asked_for(kind, made, tm
     assert t.value == pytest.approx(tepid.from_logits(rest).value, rel=1e-9)
     said = f"1 of 3 files were left out with all of their rows: {name} must be"
     assert t.warnings[0].startswith(said)
+
+
+def test_a_file_that_is_left_out_is_no_doubt_about_the_others(tmp_path):
+    """What is advised on a fit is what is advised on the files that are left."""
+    z = tepid.demo.fashion()["logits"]
+    for number, part in enumerate(np.array_split(z, 3)):
+        np.save(tmp_path / f"{number}.npy", part)
+    (tmp_path / "3.npy").write_bytes(b"torn")
+    known, t = (tepid.from_logits(rows) for rows in (z, open_source(tmp_path, on_error="skip")))
+    assert known.warnings == () != t.warnings
+    assert (
+        tepid.judged(t)
+        == tepid.judged(known)
+        != tepid.judged(dataclasses.replace(t, warnings=(*t.warnings, "UTS is biased.")))
+    )
 
 
 def test_a_bad_row_label_or_layout_leaves_a_file_out_and_is_said(made, tmp_path):

@@ -14,6 +14,7 @@ from tepid.methods.logits import from_logits
 from tepid.methods.models import from_models
 from tepid.methods.shift import from_source
 from tepid.sources import Block, open_source
+from tepid.sources.block import tells_of_files
 from tepid.temperature import Temperature
 
 Verdict = Literal["use", "check", "do not use"]
@@ -89,7 +90,8 @@ def judged(temperature: Temperature) -> tuple[Verdict, str]:
         return "do not use", f"no temperature was found, its status is {temperature.status}"
     unknown: tuple[Verdict, str] = ("check", "it is not known how it was found")
     verdict, reason = _WORTH.get(temperature.method, unknown)
-    if temperature.method.startswith("uts") and temperature.warnings:
+    doubts = [said for said in temperature.warnings if not tells_of_files(said)]
+    if temperature.method.startswith("uts") and doubts:
         return "do not use", "on such logits UTS did harm as often as it helped; see the notes"
     return verdict, reason
 

@@ -14,6 +14,7 @@ from tepid.sources.following import Following, mismatch
 
 # Where the rows before a block were not counted, it begins here.
 UNCOUNTED = 1 << 62
+_LEFT_OUT = "files were left out with all of their rows"
 
 
 class Block(NamedTuple):
@@ -145,7 +146,7 @@ class Source:
         why = "; ".join(reason for _, reason in self.left_out[:5])
         more = f"; and {count - 5} more" if count > 5 else ""
         of = count + len(self.parts)
-        return (f"{count} of {of} files were left out with all of their rows: {why}{more}.",)
+        return (f"{count} of {of} {_LEFT_OUT}: {why}{more}.",)
 
     def blocks(self, rows: int, *, some: bool = True) -> Iterator[Block]:
         """Every block in order, its columns cut to match; checks that all of them line up.
@@ -217,6 +218,11 @@ def _cut(column: Any, carried: Any, start: int, stop: int, name: str) -> Any:
     if len(column) < stop:
         raise mismatch(name, len(column), stop)
     return column[start:stop]
+
+
+def tells_of_files(sentence: str) -> bool:
+    """Whether it is a note on files that were left out, which is no doubt about the others."""
+    return f" {_LEFT_OUT}: " in sentence
 
 
 def located(error: RowError, block: Block) -> RowError:
