@@ -237,8 +237,6 @@ def test_debias_is_the_half_sample_jackknife_of_even_and_odd_rows(fashion):
     assert t.implied_accuracy == pytest.approx(t(z).max(axis=1).mean(), rel=1e-3)
     blocks = [z[:1], z[1:1], z[1:8], z[8:]]
     assert tepid.from_logits(lambda: blocks, debias=True).value == pytest.approx(t.value, rel=1e-9)
-    weighted = tepid.from_logits(z, debias=True, sample_weight=np.full(300, 2.5))
-    assert weighted.value == pytest.approx(t.value, rel=1e-9)
 
 
 def test_debias_brings_few_rows_nearer_to_many(fashion):

@@ -111,7 +111,7 @@ def test_each_parameter_is_its_evidence(network):
     z, y = network
     weight = np.arange(len(z)) % 3
     cases = [
-        ({"debias": True}, tepid.from_logits(z, debias=True, sample_weight=weight)),
+        ({"deviations": 0.5}, tepid.from_logits(z, deviations=0.5, sample_weight=weight)),
         ({"guarded": True}, tepid.guarded(z, sample_weight=weight)),
         ({"accuracy": (0.7, 0.8)}, tepid.from_accuracy(z, (0.7, 0.8), sample_weight=weight)),
         ({"use_labels": True}, tepid.from_labels(z, y, sample_weight=weight)),

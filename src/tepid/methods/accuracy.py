@@ -13,7 +13,7 @@ from tepid.errors import InputError
 from tepid.methods import verdict
 from tepid.methods.errors import around, matching_error
 from tepid.methods.groups import Fit, together
-from tepid.methods.passes import Asking, Key, each_answered, rows_by_group
+from tepid.methods.passes import Asking, Key, each_answered, weight_by_group
 from tepid.methods.search import Answer, Question, search
 from tepid.optimum import Reading, confidence_precision, confidence_step, matching_confidence
 from tepid.scalars import number, whole
@@ -129,16 +129,16 @@ def check_error(standard_error: float) -> None:
 
 def _by_key(accuracy: Any, source: Source, engine: Engine) -> dict[Key, tuple[float, float]]:
     """The range of accuracies of all rows and of each group."""
-    rows = {} if source.groups is None else rows_by_group(source, engine)
+    weights = {} if source.groups is None else weight_by_group(source, engine)
     if not isinstance(accuracy, Mapping):
-        return dict.fromkeys((None, *rows), accuracy_range(accuracy))
-    names = list(rows)
+        return dict.fromkeys((None, *weights), accuracy_range(accuracy))
+    names = list(weights)
     given = {str(name): value for name, value in accuracy.items()}
     if not names or set(given) != set(names):
         wrong = sorted(set(given).symmetric_difference(names))
         raise InputError(f"accuracy must have one entry for each group, got a mismatch at {wrong}")
     known: dict[Key, tuple[float, float]] = {name: accuracy_range(given[name]) for name in names}
-    ends = np.average([known[name] for name in names], axis=0, weights=list(rows.values()))
+    ends = np.average([known[name] for name in names], axis=0, weights=list(weights.values()))
     return known | {None: (float(ends[0]), float(ends[1]))}
 
 

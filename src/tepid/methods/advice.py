@@ -1,6 +1,7 @@
 """Which of the methods to use, and whether to use what it answers."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from tepid.curve import Curve
@@ -12,6 +13,7 @@ from tepid.methods.guard import guarded
 from tepid.methods.labels import from_labels
 from tepid.methods.logits import from_logits
 from tepid.methods.models import from_models
+from tepid.methods.passes import without_zero_weight
 from tepid.methods.shift import from_source
 from tepid.sources import Block, open_source
 from tepid.sources.block import tells_of_files
@@ -132,7 +134,7 @@ def advise(
         answers["temperature"] = from_labels(rows, labels, engine=engine)
     use = next(name for name in _ORDER if name in answers)
     verdict, because = judged(answers[use])
-    plain = engine.total(_plain, rows, "looking")
+    plain = engine.total(partial(without_zero_weight, _plain), rows, "looking")
     return Advice(
         use,
         verdict,

@@ -25,9 +25,9 @@ class Entropies:
     PARAMETERS: ClassVar = ("classes",)
 
     classes: int
-    rows: float
-    correct: float
-    counts: Float64
+    weight: float
+    correct: float  # the weight of the rows that are right
+    counts: Float64  # the weight of the rows in each bin
 
     @classmethod
     def of(cls, block: Block, temperature: float) -> "Entropies":
@@ -37,24 +37,25 @@ class Entropies:
         entropy = -(p * np.log(np.maximum(p, 1e-300))).sum(axis=1)
         place = np.log(np.maximum(entropy, _LEAST) / _LEAST) / math.log(math.log(k) / _LEAST)
         where = np.minimum((place * _BINS).astype(np.int64), _BINS - 1)
+        u = arrays.weight_column(block.weight, len(p))
         right = 0.0
         if block.labels is not None:
-            labels = arrays.label_column(block.labels, len(p), k)
-            right = float((p.argmax(axis=1) == labels).sum())
-        counts = np.bincount(where, minlength=_BINS).astype(np.float64)
-        return cls(k, float(len(p)), right, counts)
+            labels = arrays.label_column(block.labels, len(p), k, weight=u)
+            right = float(u @ (p.argmax(axis=1) == labels))
+        counts = np.bincount(where, u, _BINS).astype(np.float64)
+        return cls(k, float(u.sum()), right, counts)
 
     def __add__(self, other: "Entropies") -> "Entropies":
         return summary.added(self, other)
 
     def quantile(self, share: float) -> float:
         """The place on the grid, in bins, below which this share of the rows lies."""
-        below = np.concatenate([[0.0], np.cumsum(self.counts)]) / self.rows
+        below = np.concatenate([[0.0], np.cumsum(self.counts)]) / self.weight
         return float(np.interp(share, below, np.arange(_BINS + 1)))
 
     def share_below(self, place: float) -> float:
         """The share of the rows below a place on the grid."""
-        below = np.concatenate([[0.0], np.cumsum(self.counts)]) / self.rows
+        below = np.concatenate([[0.0], np.cumsum(self.counts)]) / self.weight
         return float(np.interp(place, np.arange(_BINS + 1), below))
 
 

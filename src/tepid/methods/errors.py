@@ -31,6 +31,11 @@ def matching_error(point: Curve | None, known: float = 0.0, node: int = 0) -> fl
     return _sensible(math.sqrt(sampling + known**2) / slope)
 
 
+def effective_rows(curve: Curve) -> float:
+    """The number of rows of equal weight that would tell as much (Kish)."""
+    return curve.weight**2 / curve.weight_square
+
+
 def nearest(curve: Curve, temperature: float) -> int:
     """The node of a curve that lies nearest to a temperature."""
     return int(np.abs(np.log(curve.lattice.nodes * temperature)).argmin())

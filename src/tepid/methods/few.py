@@ -12,7 +12,7 @@ from tepid.methods import verdict
 from tepid.methods.errors import around
 from tepid.methods.groups import Fit, together
 from tepid.methods.logits import check_repeatable, unsupervised
-from tepid.methods.passes import Asking, Key, each_answered, keys_of
+from tepid.methods.passes import Asking, Key, check_weight, each_answered, keys_of
 from tepid.methods.search import Answer, Question, mean_confidence, search
 from tepid.optimum import Prior, least_loss, least_with_prior, prior_step
 from tepid.sources import Source, open_source
@@ -22,11 +22,13 @@ from tepid.temperature import Temperature
 SPREAD, ALONE = 0.4, 0.6
 
 
-def from_few_labels(
+def from_few_labels(  # noqa: PLR0913  # two sets of rows with what belongs to each
     logits: Any,
     labelled_logits: Any,
     labels: Any,
     *,
+    sample_weight: Any = None,
+    labelled_weight: Any = None,
     class_axis: int | None = None,
     groups: Any = None,
     labelled_groups: Any = None,
@@ -38,7 +40,8 @@ def from_few_labels(
     $\sigma = .4$, where $T_{UTS}$ is the label-free temperature of all unlabelled rows: plain
     temperature scaling on so few is dangerous, since rows that are all right send T to zero. The
     interval is 95 % of the posterior. `samples` counts the labelled rows; `implied_accuracy` is the
-    mean confidence on all rows. With `groups` and
+    mean confidence on all rows. `sample_weight` is one weight per unlabelled row, `labelled_weight`
+    one per labelled row; a label of weight two counts as two labels. With `groups` and
     `labelled_groups`, one name per row of each, every group gets a temperature of its own; one
     without labels gets that of all.
 
@@ -50,8 +53,14 @@ def from_few_labels(
     >>> t.interval[0] < 3 < t.interval[1]
     True
     """
-    unlabelled = open_source(logits, class_axis=class_axis, groups=groups).unlabelled()
-    few = open_source(labelled_logits, labels=labels, class_axis=class_axis, groups=labelled_groups)
+    unlabelled = open_source(
+        logits, sample_weight=sample_weight, class_axis=class_axis, groups=groups
+    ).unlabelled()
+    few = open_source(
+        labelled_logits, labels=labels, sample_weight=labelled_weight, class_axis=class_axis,
+        groups=labelled_groups,
+    )  # fmt: skip
+    check_weight(few, "labelled_weight")
     if few.labels is None:
         raise InputError("labels must be given, got none")
     if (unlabelled.groups is None) != (few.groups is None):

@@ -31,30 +31,32 @@ class Sample:
     rows: float
     marks: Array
     kept: Float32
+    weight: Float64  # of each row that is kept
+    whole: bool = True  # whether every row is kept
 
     @classmethod
     def of(cls, block: Block, temperature: float) -> "Sample":
         """The sample of one block."""
         p = probabilities(block.logits, temperature).astype(np.float32)
-        return _cut(cls(float(len(p)), _marks(p), p))
+        return _cut(cls(float(len(p)), _marks(p), p, arrays.weight_column(block.weight, len(p))))
 
     def __add__(self, other: "Sample") -> "Sample":
         marks = np.concatenate([self.marks, other.marks])
         kept = np.concatenate([self.kept, other.kept])
-        return _cut(Sample(self.rows + other.rows, marks, kept))
-
-    @property
-    def whole(self) -> bool:
-        """Whether every row was kept."""
-        return len(self.kept) == self.rows
+        weight = np.concatenate([self.weight, other.weight])
+        whole = self.whole and other.whole
+        return _cut(Sample(self.rows + other.rows, marks, kept, weight, whole))
 
 
 def _cut(sample: Sample) -> Sample:
     most = max(1, _MOST // sample.kept.shape[1])
     if len(sample.kept) <= most:
         return sample
-    lowest = np.sort(np.argpartition(sample.marks, most)[:most])
-    return Sample(sample.rows, sample.marks[lowest], sample.kept[lowest])
+    # Equal rows become one row of their total weight, so that a weight of two is the row twice.
+    marks, first, where = np.unique(sample.marks, return_index=True, return_inverse=True)
+    weight = np.bincount(where, sample.weight)[:most].astype(np.float64)
+    whole = sample.whole and len(marks) <= most
+    return Sample(sample.rows, marks[:most], sample.kept[first[:most]], weight, whole)
 
 
 def _marks(p: Float32) -> Array:
@@ -74,11 +76,12 @@ def grown(sample: Sample, old: Float64) -> Float64:
     known = old > 0
     before = np.where(known, old, 1.0)
     p = sample.kept.astype(np.float64)
+    u = sample.weight / sample.weight.sum()
     new = old.copy()
     for _ in range(_ROUNDS):
         weighed = p * np.where(known, new / before, 0.0)
         share = weighed / np.maximum(weighed.sum(axis=1, keepdims=True), 1e-300)
-        following = share.mean(axis=0)
+        following = u @ share
         moved = np.abs(following - new).max()
         new = following
         if moved < _SETTLED:

@@ -53,7 +53,8 @@ def from_logits(
         deviations: The number of standard deviations in $\theta_k$.
         debias: Remove most of the bias of order 1/n in $\log T$ by a jackknife of two halves, the
             even and the odd rows. It brings T nearer to that of UTS on many rows, at the price of
-            more noise; whether that calibrates better depends on the model.
+            more noise; whether that calibrates better depends on the model. It takes no weights,
+            since it halves the rows by their position.
         sample_weight: One weight per row.
         class_axis: Where the classes are, for arrays of more than two dimensions.
         groups: One name per row: each group gets a temperature of its own, in `groups` of the
@@ -73,6 +74,8 @@ def from_logits(
         logits, sample_weight=sample_weight, class_axis=class_axis, groups=groups
     ).unlabelled()
     check_repeatable(source)
+    if debias and source.weight is not None:
+        raise InputError("sample_weight must be left out with debias, got one")
     engine = suited(engine, source)
     fits = each_answered(lambda _: _fit(deviations, debias=debias), source, engine)
     return together(fits, source, engine)

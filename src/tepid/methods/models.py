@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,9 +14,9 @@ from tepid.curve import Curve
 from tepid.engines import Engine, suited
 from tepid.errors import InputError, RowError
 from tepid.lattice import Lattice
-from tepid.methods import verdict
+from tepid.methods import passes, verdict
 from tepid.methods.accuracy import match
-from tepid.methods.errors import loss_error, matching_error
+from tepid.methods.errors import effective_rows, loss_error, matching_error
 from tepid.methods.groups import Fit, together
 from tepid.methods.passes import Asking, Key, Pass, each_answered
 from tepid.methods.search import Answer, Question, search
@@ -37,7 +38,7 @@ class Agreement:
     PARAMETERS: ClassVar = ("classes",)
 
     classes: int
-    rows: float
+    weight: float
     confidence: Float64  # of the model and of each peer
     agreed: Float64  # with each peer
 
@@ -49,7 +50,7 @@ class Agreement:
 class _Majority:
     PARAMETERS: ClassVar = ()
 
-    rows: float
+    weight: float
     agreed: float
 
     def __add__(self, other: "_Majority") -> "_Majority":
@@ -60,6 +61,7 @@ def from_models(
     logits: Any,
     *others: Any,
     ids: Any = None,
+    sample_weight: Any = None,
     groups: Any = None,
     engine: Engine | None = None,
 ) -> Temperature:
@@ -77,6 +79,7 @@ def from_models(
         logits: The model's logits: an array, a path, or a function that yields blocks afresh.
         others: Each peer's logits for the same rows in the same order, as the same kinds of thing.
         ids: Optionally one column of row ids per model, this one first, which must be equal.
+        sample_weight: One weight per row, which counts for every model.
         groups: One name per row, for a temperature of each group. Peers are kept or left out by
             what they do on all rows.
         engine: How many threads, and whom to tell of progress.
@@ -90,10 +93,12 @@ def from_models(
     """
     if not others:
         raise InputError("others must be the logits of at least one more model, got none")
-    source = _beside(open_source(logits, groups=groups).unlabelled(), others)
+    source = _beside(open_source(logits, sample_weight=sample_weight, groups=groups), others)
     engine = suited(engine, source, *source.peers)
     _check_ids(ids, len(others) + 1, source.rows)
-    counted = engine.total(_agreement, source, "comparing models")
+    agreement = partial(passes.without_zero_weight, _agreement)
+    counted = engine.total(agreement, source, "comparing models")
+    passes.check_total(counted.weight)
     kept, said = _gated(counted, len(others))
     if not kept:
         raise InputError(
@@ -134,10 +139,12 @@ def _beside(source: Source, others: tuple[Any, ...]) -> Source:
         there = (peer.rows, peer.classes)
         if None not in (*shape, *there) and there != shape:
             raise InputError(f"{peer.name} must have the shape of logits, {shape}, got {there}")
+        if peer.weight is not None and source.weight is None:
+            raise InputError(f"sample_weight must come with logits, got it with {peer.name} alone")
     for each in (source, *peers):
         if not each.repeatable:
             raise InputError(f"{each.name} must be readable more than once, got an iterator")
-    return dataclasses.replace(source, peers=tuple(peers))
+    return dataclasses.replace(source.unlabelled(), peers=tuple(peers))
 
 
 def _check_ids(ids: Any, models: int, rows: int | None) -> None:
@@ -168,9 +175,9 @@ def _sureness(logits: Array) -> Float64:
     return np.asarray(1.0 / np.exp(z - z.max(axis=1, keepdims=True)).sum(axis=1))
 
 
-def _confidence(number: int, peer: Array) -> float:
+def _confidence(number: int, peer: Array, weight: Float64) -> float:
     try:
-        return float(Tails.of(peer).confidence.sum())
+        return float(Tails.of(peer, sample_weight=weight).confidence.sum())
     except RowError as error:  # the engine adds where the block starts
         raise error.moved(0, f"other {number}") from None
 
@@ -182,19 +189,21 @@ def _majority(block: Block) -> _Majority:
     for peer, votes in zip(block.peers, _votes(block), strict=True):
         tally[np.arange(len(logits)), votes] += 1 + 1e-3 * _sureness(peer)
     agreed = logits.argmax(axis=1) == tally.argmax(axis=1)
-    return _Majority(float(len(agreed)), float(agreed.sum()))
+    u = arrays.weight_column(block.weight, len(agreed))
+    return _Majority(float(u.sum()), float(u @ agreed))
 
 
 def _agreement(block: Block) -> Agreement:
     logits = shapes.matrix(arrays.as_array(block.logits))
     mine = logits.argmax(axis=1)
-    own = Tails.of(logits).confidence.sum()
-    sure = [_confidence(number, peer) for number, peer in enumerate(block.peers, 1)]
+    u = arrays.weight_column(block.weight, len(mine))
+    own = Tails.of(logits, sample_weight=u).confidence.sum()
+    sure = [_confidence(number, peer, u) for number, peer in enumerate(block.peers, 1)]
     return Agreement(
         logits.shape[1],
-        float(len(mine)),
+        float(u.sum()),
         np.array([own, *sure]),
-        np.array([(mine == votes).sum() for votes in _votes(block)], np.float64),
+        np.array([u @ (mine == votes) for votes in _votes(block)], np.float64),
     )
 
 
@@ -218,17 +227,18 @@ def _ballots(block: Block, lattice: Lattice) -> Curve:
 def _matched() -> Asking[tuple[Answer, float | None]]:
     """The temperature at which the mean confidence equals the agreement with most peers."""
     counted: _Majority = yield Pass(_majority, "comparing models")
-    agreed = counted.agreed / counted.rows
+    agreed = counted.agreed / counted.weight
     answer = yield from match(agreed)
-    return answer, matching_error(answer.point, math.sqrt(agreed * (1 - agreed) / counted.rows))
+    known = math.sqrt(agreed * (1 - agreed) / effective_rows(answer.curve))
+    return answer, matching_error(answer.point, known)
 
 
 def _gated(counted: Agreement, peers: int) -> tuple[list[int], list[str]]:
     kept, said = [], []
-    own = counted.confidence[0] / counted.rows
+    own = counted.confidence[0] / counted.weight
     for i in range(peers):
-        differ = 1 - counted.agreed[i] / counted.rows
-        sure = counted.confidence[i + 1] / counted.rows
+        differ = 1 - counted.agreed[i] / counted.weight
+        sure = counted.confidence[i + 1] / counted.weight
         most = f"This model and model {i + 1} have a mean accuracy of at most {1 - differ / 2:.4f}."
         if sure < own - LESS_CONFIDENT or differ >= DISAGREEMENT:
             said.append(

@@ -11,9 +11,10 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from tepid import arrays
 from tepid.arrays import Array, Int64
 from tepid.engines import Engine
-from tepid.errors import RowError
+from tepid.errors import InputError, RowError
 from tepid.sources import Block, Source
 from tepid.sources.block import Carried
 
@@ -96,29 +97,42 @@ def each_answered(
     return results
 
 
-def rows_by_group(source: Source, engine: Engine) -> dict[str, int]:
-    """How many rows of some weight each group has; where groups come with the rows, a pass."""
-    if isinstance(source.groups, Carried):
-        counts = engine.total(_counted, source, "looking").parts
+def weight_by_group(source: Source, engine: Engine) -> dict[str, float]:
+    """The weight of each group that has any; a pass where a column comes with the rows."""
+    if isinstance(source.groups, Carried) or isinstance(source.weight, Carried):
+        weights = engine.total(_weighed, source, "looking").parts
     else:
-        counts = _counts(source.groups, source.weight)
-    return {str(name): counts[name] for name in sorted(counts, key=str)}
+        weights = _weights(source.groups, source.weight)
+    return {str(name): weights[name] for name in sorted(weights, key=str)}
 
 
 def keys_of(source: Source, engine: Engine) -> tuple[Key, ...]:
     """None, and the groups that have a row of some weight."""
-    return (None,) if source.groups is None else (None, *rows_by_group(source, engine))
+    return (None,) if source.groups is None else (None, *weight_by_group(source, engine))
 
 
-def _counted(block: Block) -> _Keyed:
-    return _Keyed(_counts(block.groups, block.weight))
+def _weighed(block: Block) -> _Keyed:
+    return _Keyed(_weights(block.groups, block.weight))
 
 
-def _counts(groups: Any, weight: Any) -> dict[Key, Any]:
-    if weight is not None and len(weight) == len(groups):
-        groups = groups[np.asarray(weight) > 0]
-    names, counts = np.unique(groups, return_counts=True)
-    return {str(name): int(count) for name, count in zip(names, counts, strict=True)}
+def _weights(groups: Any, weight: Any) -> dict[Key, Any]:
+    if weight is not None and len(weight) != len(groups):
+        weight = None  # the first pass over the rows refuses it
+    names, where = np.unique(groups, return_inverse=True)
+    weights = np.bincount(where, arrays.weight_column(weight, len(groups)), len(names))
+    return {str(name): float(w) for name, w in zip(names, weights, strict=True) if w > 0}
+
+
+def check_weight(source: Source, name: str) -> None:
+    """Refuse an array of unusable weights under the name of the argument that it came by."""
+    if isinstance(source.weight, np.ndarray):
+        check_total(arrays.weight_column(source.weight, len(source.weight), name).sum(), name)
+
+
+def check_total(weight: float, name: str = "sample_weight") -> None:
+    """Refuse rows that weigh nothing together."""
+    if not weight:
+        raise InputError(f"{name} must not be zero for every row, got only zeros")
 
 
 def through(asking: Asking[Result], change: Callable[[Summing], Summing]) -> Asking[Result]:
@@ -137,7 +151,19 @@ def only(asking: Asking[Result], choose: Callable[[Block], Int64]) -> Asking[Res
     return through(asking, lambda of: lambda block: _of_part(block, of, choose(block)))
 
 
+def without_zero_weight(of: Callable[[Block], Result], block: Block) -> Result:
+    """`of` over the rows of a block whose weight is above zero, as if there were no others."""
+    if block.weight is None:
+        return of(block)
+    weight = arrays.weight_column(block.weight, len(block.logits))
+    return of(block) if weight.all() else _of_part(block, of, np.flatnonzero(weight))
+
+
 def _parts(block: Block, wanted: dict[Key, Pass]) -> _Keyed:
+    return without_zero_weight(partial(_parts_of_all, wanted=wanted), block)
+
+
+def _parts_of_all(block: Block, wanted: dict[Key, Pass]) -> _Keyed:
     if block.groups is None:
         return _Keyed({key: asked.of(block) for key, asked in wanted.items()})
     parts: dict[Key, Any] = {}
@@ -150,6 +176,8 @@ def _parts(block: Block, wanted: dict[Key, Pass]) -> _Keyed:
 
 
 def _rows_by_group(groups: Array) -> Iterator[tuple[str, Int64]]:
+    if not len(groups):
+        return
     names, where = np.unique(groups, return_inverse=True)
     ends = np.cumsum(np.bincount(where))[:-1]
     rows = np.split(np.argsort(where, kind="stable"), ends)
@@ -157,7 +185,7 @@ def _rows_by_group(groups: Array) -> Iterator[tuple[str, Int64]]:
         yield str(name), chosen
 
 
-def _of_part(block: Block, of: Summing, rows: Int64) -> Any:
+def _of_part(block: Block, of: Callable[[Block], Result], rows: Int64) -> Result:
     try:
         return of(block.part(rows))
     except RowError as error:  # the engine adds where the block starts

@@ -15,7 +15,7 @@ from tepid.errors import InputError, RowError
 from tepid.lattice import Lattice
 from tepid.methods import verdict
 from tepid.methods.entropies import Entropies
-from tepid.methods.errors import loss_error, matching_error, nearest
+from tepid.methods.errors import effective_rows, loss_error, matching_error, nearest
 from tepid.methods.frequencies import Sample, grown, weighing
 from tepid.methods.groups import Fit, together
 from tepid.methods.labels import QUESTION
@@ -25,6 +25,8 @@ from tepid.methods.passes import (
     Pass,
     answered,
     both,
+    check_total,
+    check_weight,
     each_answered,
 )
 from tepid.methods.search import (
@@ -57,12 +59,14 @@ class _Target:
     seen: Any
 
 
-def from_source(
+def from_source(  # noqa: PLR0913  # two sets of rows with what belongs to each
     logits: Any,
     source_logits: Any,
     source_labels: Any = None,
     *,
     shift: Shift = "any",
+    sample_weight: Any = None,
+    source_weight: Any = None,
     groups: Any = None,
     engine: Engine | None = None,
 ) -> Temperature:
@@ -77,7 +81,8 @@ def from_source(
     was never far worse than source scaling, and better under a real shift.
 
     The source is read twice and the target once, which may therefore be an iterator. With `groups`,
-    one name per row of the target, each group gets a temperature of its own.
+    one name per row of the target, each group gets a temperature of its own. `sample_weight` is one
+    weight per row of the target, `source_weight` one per row of the source.
 
     `implied_accuracy` is the mean confidence on the target. Only `"none"` and `"label"` leave a
     question to which an interval would be the answer, and theirs would not cover the shift: there
@@ -92,10 +97,10 @@ def from_source(
     """
     if shift not in get_args(Shift):
         raise InputError(f"shift must be one of {', '.join(get_args(Shift))}, got {shift!r}")
-    now = open_source(logits, groups=groups).unlabelled()
-    past = dataclasses.replace(
-        open_source(source_logits, labels=source_labels), name="source_logits"
-    )
+    now = open_source(logits, sample_weight=sample_weight, groups=groups).unlabelled()
+    past = open_source(source_logits, labels=source_labels, sample_weight=source_weight)
+    past = dataclasses.replace(past, name="source_logits")
+    check_weight(past, "source_weight")
     if past.labels is None:
         raise InputError("source_labels must be given, got none")
     engine = suited(engine, now, past)
@@ -120,7 +125,7 @@ def _any(past: Source, now: Source, engine: Engine) -> dict[Key, Fit]:
     targets = _targets(answer, now, engine, of)
     if before is None:
         return {key: _fitted("any", answer, target) for key, target in targets.items()}
-    right = before.correct / before.rows
+    right = before.correct / before.weight
     if right < WEAK:
         said = f"The model's accuracy on the source is {right:.3f}, too low to say more than it."
         return {key: _fitted("any", answer, t, said) for key, t in targets.items()}
@@ -154,7 +159,7 @@ def _targets(answer: Answer, now: Source, engine: Engine, of: Any) -> dict[Key, 
     lattice = Lattice.window(*window, per_octave=_PER_OCTAVE)
 
     def curve(block: Block) -> Curve:
-        return Curve.of(block.logits, lattice=lattice, bins=0)
+        return Curve.of(block.logits, lattice=lattice, sample_weight=block.weight, bins=0)
 
     def asking(_: Key) -> Asking[_Target]:
         found = yield Pass(both(curve, of), "reading")
@@ -164,12 +169,13 @@ def _targets(answer: Answer, now: Source, engine: Engine, of: Any) -> dict[Key, 
     there, known = targets[None].curve.classes, answer.curve.classes
     if there != known:
         raise InputError(f"source_logits must have the {there} classes of logits, got {known}")
+    check_total(targets[None].curve.weight)
     return targets
 
 
 def _between(answer: Answer, before: Entropies, target: _Target) -> Fit:
     """The geometric mean of the source's temperature and of the one that matches ATC's accuracy."""
-    right, after = before.correct / before.rows, target.seen
+    right, after = before.correct / before.weight, target.seen
     accuracy = after.share_below(before.quantile(right))
     accuracy = min(max(accuracy, 1 / before.classes + 0.005), 0.9995)
     matched = matching_confidence(target.curve, accuracy)
@@ -177,7 +183,7 @@ def _between(answer: Answer, before: Entropies, target: _Target) -> Fit:
     if matched.where != "inside":
         said += f" No T within a factor of {2**_REACH} of the source's gives it."
     temperature = math.sqrt(answer.temperature * matched.temperature)
-    unsure = math.sqrt(accuracy * (1 - accuracy) / after.rows)
+    unsure = math.sqrt(accuracy * (1 - accuracy) / effective_rows(target.curve))
     node = nearest(target.curve, matched.temperature)
     error = matching_error(target.curve, unsure, node)
     fit = _fitted("any", answer, target, said, temperature=temperature)
@@ -192,8 +198,11 @@ def _label(past: Source, now: Source, engine: Engine) -> dict[Key, Fit]:
         return {key: _fitted("label", first, target) for key, target in targets.items()}
     targets = _targets(first, now, engine, partial(Sample.of, temperature=first.temperature))
     given = np.asarray(past.labels)
-    labels = arrays.label_column(given, len(given), curve.classes)
-    old = np.bincount(labels, minlength=curve.classes) / len(labels)
+    u = arrays.weight_column(
+        None if past.weight is None else np.asarray(past.weight), len(given), "source_weight"
+    )
+    labels = arrays.label_column(given, len(given), curve.classes, weight=u)
+    old = np.bincount(labels, u, curve.classes) / u.sum()
     ratios = {key: grown(target.seen, old) for key, target in targets.items()}
     octave = -math.log2(first.temperature)
     window = (math.floor(octave) - 1, math.ceil(octave) + 1)

@@ -22,7 +22,7 @@ from tepid.methods.groups import Fit
 from tepid.methods.guard import check_budget, guarded_fit
 from tepid.methods.labels import QUESTION, labelled_fit
 from tepid.methods.logits import tails_of, unsupervised, uts_question, uts_result
-from tepid.methods.passes import Asking, both
+from tepid.methods.passes import Asking, both, check_total, without_zero_weight
 from tepid.methods.search import read_off, readings_of
 from tepid.sources import Block, open_source
 from tepid.tails import Tails
@@ -114,7 +114,7 @@ def summarise(
         )
     thresholds = None if given is None else uts_question(given.tails).thresholds
     of = both(tails_of, partial(_curve, thresholds=thresholds))
-    total = suited(engine, source).total(of, source, "summing")
+    total = suited(engine, source).total(partial(without_zero_weight, of), source, "summing")
     mark = records.digest(total.first)
     return Summaries(total.first, total.second, (mark,))
 
@@ -189,8 +189,7 @@ def _answered(asking: Asking[Result], summaries: Summaries) -> Result:
 
 
 def _check_weight(summaries: Summaries) -> None:
-    if not summaries.curve.weight:
-        raise InputError("sample_weight must not be zero for every row, got only zeros")
+    check_total(summaries.curve.weight)
 
 
 def _check_rounds(summaries: Summaries) -> None:
