@@ -114,6 +114,8 @@ def _peer(number: int, other: Any, z: Array) -> Array:
 def _checked_source(logits: Any, labels: Any) -> tuple[Array, Int64]:
     """An older set in memory, every row of it looked at once."""
     past = open_source(logits, labels=labels)
+    if past.weight is not None:
+        raise InputError("sample_weight must be left out of the source to compare, got one")
     z = past.whole()
     try:
         Tails.of(z)

@@ -197,12 +197,11 @@ def _agreement(block: Block) -> Agreement:
     logits = shapes.matrix(arrays.as_array(block.logits))
     mine = logits.argmax(axis=1)
     u = arrays.weight_column(block.weight, len(mine))
-    own = Tails.of(logits, sample_weight=u).confidence.sum()
     sure = [_confidence(number, peer, u) for number, peer in enumerate(block.peers, 1)]
     return Agreement(
         logits.shape[1],
         float(u.sum()),
-        np.array([own, *sure]),
+        np.array([Tails.of(logits, sample_weight=u).confidence.sum(), *sure]),
         np.array([u @ (mine == votes) for votes in _votes(block)], np.float64),
     )
 

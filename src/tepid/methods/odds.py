@@ -19,7 +19,7 @@ from tepid.methods.entropies import probabilities
 from tepid.methods.errors import loss_error
 from tepid.methods.groups import Fit, together
 from tepid.methods.logits import check_repeatable
-from tepid.methods.passes import Asking, Pass, each_answered
+from tepid.methods.passes import Asking, Pass, check_total, each_answered
 from tepid.methods.search import Question, mean_confidence, search
 from tepid.optimum import least_loss, loss_step
 from tepid.sources import Block, open_source
@@ -110,6 +110,7 @@ def _exponent(prior: Any) -> Asking[tuple[float, float, float]]:
     for _ in range(_ROUNDS):
         logs = np.clip(centre + np.linspace(-reach, reach, _NODES), -_WIDEST, _WIDEST)
         odds: _Odds = yield Pass(partial(_odds, exponents=np.exp(logs)), "weighing odds")
+        check_total(odds.weight)
         wanted = _wanted(odds, prior)
         misfit = ((odds.total / odds.weight - wanted) ** 2).sum(axis=1)
         centre = float(logs[int(misfit.argmin())])

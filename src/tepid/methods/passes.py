@@ -103,6 +103,7 @@ def weight_by_group(source: Source, engine: Engine) -> dict[str, float]:
         weights = engine.total(_weighed, source, "looking").parts
     else:
         weights = _weights(source.groups, source.weight)
+    check_total(sum(weights.values()))
     return {str(name): weights[name] for name in sorted(weights, key=str)}
 
 

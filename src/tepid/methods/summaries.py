@@ -115,8 +115,9 @@ def summarise(
     thresholds = None if given is None else uts_question(given.tails).thresholds
     of = both(tails_of, partial(_curve, thresholds=thresholds))
     total = suited(engine, source).total(partial(without_zero_weight, of), source, "summing")
-    mark = records.digest(total.first)
-    return Summaries(total.first, total.second, (mark,))
+    # Rows that weigh nothing are nobody's, so that two such sites do not look like one.
+    prints = (records.digest(total.first),) if total.second.weight else ()
+    return Summaries(total.first, total.second, prints)
 
 
 def _curve(block: Block, thresholds: Any) -> Curve:

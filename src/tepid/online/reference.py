@@ -76,7 +76,10 @@ def summarised(
     logits: Any, temperature: float | Temperature, chunks: "Chunks", *, bins: int, reestimate: bool
 ) -> Reference:
     """The reference of logits (n, k) in their order in time, at the temperature that is served."""
-    z = open_source(logits).unlabelled().whole()
+    source = open_source(logits).unlabelled()
+    if source.weight is not None:
+        raise InputError(f"sample_weight must be left out of {NAME}, got one")
+    z = source.whole()
     if isinstance(temperature, Temperature):
         temperature.check_classes(shapes.class_count(z))
     value = arrays.check_temperature(number(temperature, "temperature"))

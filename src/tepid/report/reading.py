@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from tepid import metrics
-from tepid.arrays import Float64, Int64, weight_column
+from tepid.arrays import Float64, Int64
 from tepid.curve import Curve
 from tepid.engines import Engine
 from tepid.lattice import Lattice
 from tepid.methods import advise, from_accuracy, from_labels
+from tepid.methods.logits import tails_of
+from tepid.methods.passes import without_zero_weight
 from tepid.reliability import Reliability
 from tepid.report.picks import Picks
 from tepid.report.summaries import Classes, Members, here, predictions
@@ -69,6 +71,7 @@ class Findings:
     """All that a report says, as sums over the rows."""
 
     fits: Fits
+    read: int  # all rows, also those of weight zero
     tails: Tails
     curve: Curve
     points: Named
@@ -104,7 +107,8 @@ def fitted(source: Source, engine: Engine) -> Fits:
     advice = advise(source, engine=engine)
     if source.labels is None:
         return Fits(advice.answers, advice.use, advice.would_help, own=True)
-    accuracy = metrics.accuracy(engine.total(_reliability, source, "accuracy"))
+    reliability = partial(without_zero_weight, _reliability)
+    accuracy = metrics.accuracy(engine.total(reliability, source, "accuracy"))
     labelled = {
         "temperature": from_labels(source, engine=engine),
         "accuracy": from_accuracy(source.unlabelled(), accuracy, engine=engine),
@@ -118,16 +122,19 @@ def _reliability(block: Block) -> Reliability:
 
 def found(source: Source, fits: Fits, engine: Engine, among: Int64 | None = None) -> Findings:
     """The sums over all rows; the picks are taken `among` these rows, if they are given."""
-    tails = engine.total(_tails, source, "classes")
+    seen = engine.total(_tails, source, "classes").parts
+    tails = seen["tails"]
     for temperature in fits.temperatures.values():
         temperature.check_classes(tails.classes)
     theta = tails.thresholds()
-    total = engine.total(partial(_summed, fits=fits, theta=theta, among=among), source, "report")
-    return Findings(fits=fits, tails=tails, **total.parts)
+    of = partial(_summed, fits=fits, theta=theta, among=among)
+    total = engine.total(partial(without_zero_weight, of), source, "report")
+    return Findings(fits=fits, read=seen["rows"], tails=tails, **total.parts)
 
 
-def _tails(block: Block) -> Tails:
-    return Tails.of(block.logits, sample_weight=block.weight)
+def _tails(block: Block) -> Named:
+    tails = without_zero_weight(tails_of, block)
+    return Named({"rows": len(block.logits), "tails": tails})
 
 
 def _summed(block: Block, fits: Fits, theta: Float64, among: Int64 | None) -> Named:
@@ -139,9 +146,7 @@ def _summed(block: Block, fits: Fits, theta: Float64, among: Int64 | None) -> Na
     before = predictions(z, labels=y, sample_weight=u)
     after = predictions(z, labels=y, sample_weight=u, temperature=fits.after)
     rows = block.rows()
-    there = weight_column(u, len(z)) > 0
-    if among is not None:
-        there &= np.isin(rows, among)
+    there = np.ones(len(z), bool) if among is None else np.isin(rows, among)
     points = {name: curve(Lattice.point(t)) for name, t in fits.drawn.items()}
     return Named(
         {

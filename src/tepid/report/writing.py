@@ -56,7 +56,7 @@ def write(  # noqa: PLR0913  # what may be shown besides the logits is all optio
     among = None if pictures is None else pictures.among
     findings = reading.found(source, fits, engine, among)
     classes = findings.tails.classes
-    _check(pictures, titles, round(findings.curve.rows), classes)
+    _check(pictures, titles, findings.read, classes)
     called = [str(k) for k in range(classes)] if titles is None else titles
     every, places = stops(findings)
     before = place(every, 1.0)

@@ -28,20 +28,20 @@ def labelled(logits: Any, labels: Any, sample_weight: Any, class_axis: int | Non
         raise InputError("labels must be given, got none")
     given = source.whole()
     u = arrays.weight_column(source.weight, len(given))
-    try:
-        z = usable(given)
-    except RowError as error:
-        raise error.moved(0, source.name) from None
-    y = arrays.label_column(source.labels, len(z), z.shape[1], weight=u)
-    kept = u > 0
-    if not kept.any():
+    kept = np.flatnonzero(u)
+    if not len(kept):
         raise InputError("sample_weight must not be zero for every row, got only zeros")
-    masked = kept & np.isneginf(z[np.arange(len(z)), y])
+    try:
+        z = usable(given if u.all() else given[kept])
+    except RowError as error:
+        raise error.moved(int(kept[error.row]) - error.row, source.name) from None
+    y = arrays.label_column(source.labels, len(given), z.shape[1], weight=u)[kept]
+    masked = np.isneginf(z[np.arange(len(z)), y])
     if masked.any():
         row = int(masked.argmax())
         got = f"class {y[row]}, whose logit is -inf,"
-        raise RowError("labels", "name a class that is not masked", got, row)
-    return Rows(z, y, u) if kept.all() else Rows(z[kept], y[kept], u[kept])
+        raise RowError("labels", "name a class that is not masked", got, int(kept[row]))
+    return Rows(z, y, u[kept])
 
 
 def usable(logits: Any) -> Float64:

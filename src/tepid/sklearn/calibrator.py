@@ -10,7 +10,7 @@ from tepid import metrics, shapes
 from tepid.arrays import Array
 from tepid.errors import InputError
 from tepid.sklearn import labels as names
-from tepid.sklearn.evidence import Evidence, warn
+from tepid.sklearn.evidence import Evidence, drop_zero_weight, warn
 
 
 class TemperatureCalibrator(TransformerMixin, BaseEstimator):
@@ -80,6 +80,7 @@ class TemperatureCalibrator(TransformerMixin, BaseEstimator):
         (`tepid.from_source`).
         """
         z = validate_data(self, logits, ensure_all_finite=False)
+        z, y, sample_weight = drop_zero_weight(z, y, sample_weight)
         self.classes_ = self._named(shapes.class_count(z), y)
         evidence = Evidence(
             self.accuracy,
@@ -124,6 +125,7 @@ class TemperatureCalibrator(TransformerMixin, BaseEstimator):
 
     def score(self, logits: Any, y: Any, sample_weight: Any = None) -> float:
         """The mean log likelihood of labels, so that a search for the highest finds the best."""
+        logits, y, sample_weight = drop_zero_weight(logits, y, sample_weight)
         p = self.predict_proba(logits)
         return -metrics.nll(names.columns(y, self.classes_, len(p)), p, sample_weight=sample_weight)
 

@@ -12,7 +12,7 @@ from tepid.arrays import Array
 from tepid.errors import InputError
 from tepid.sklearn import labels as names
 from tepid.sklearn import responses
-from tepid.sklearn.evidence import Evidence, warn
+from tepid.sklearn.evidence import Evidence, drop_zero_weight, warn
 
 _SAME_ROWS = (
     "The estimator was trained on the rows its temperature was found on, and is surer there than "
@@ -47,6 +47,8 @@ def _fitted(estimator: Any, rows: Any, y: Any, sample_weight: Any) -> Any:
         return clone(estimator).fit(rows, y)
     if not has_fit_parameter(estimator, "sample_weight"):
         raise InputError(f"sample_weight must be left out, got one and {kind} takes none")
+    if not sample_weight.any():
+        raise InputError("sample_weight must not be zero for every row, got only zeros")
     return clone(estimator).fit(rows, y, sample_weight=sample_weight)
 
 
@@ -125,11 +127,14 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             raise InputError(
                 "y must be given: use_labels requires y to be passed, but the target y is None"
             )
+        rows, y, sample_weight = drop_zero_weight(X, y, sample_weight)
         before = _is_fitted(self.estimator)
-        self.estimator_ = self.estimator if before else _fitted(self.estimator, X, y, sample_weight)
+        self.estimator_ = self.estimator
+        if not before:
+            self.estimator_ = _fitted(self.estimator, rows, y, sample_weight)
         self._take_over()
-        self.response_ = responses.response_of(self.estimator_, X, len(self.classes_))
-        z = self._logits(X)
+        self.response_ = responses.response_of(self.estimator_, rows, len(self.classes_))
+        z = self._logits(rows)
         evidence = Evidence(
             self.accuracy,
             self.guarded,

@@ -4,6 +4,11 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
+
+from tepid import arrays
 from tepid.errors import InputError
 from tepid.methods import (
     from_accuracy,
@@ -16,6 +21,19 @@ from tepid.methods import (
 from tepid.temperature import Temperature
 
 Pair = tuple[Any, Any]
+
+
+def drop_zero_weight(rows: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Rows, labels and weights without the rows of weight zero, whose labels may be any."""
+    if sample_weight is None:
+        return rows, y, None
+    weight = arrays.weight_column(sample_weight, _num_samples(rows))
+    kept = np.flatnonzero(weight)
+    if not 0 < len(kept) < len(weight):  # nothing to drop, or nothing left, which is refused later
+        return rows, y, weight
+    if y is not None and _num_samples(y) == len(weight):
+        y = _safe_indexing(y, kept)
+    return _safe_indexing(rows, kept), y, weight[kept]
 
 
 def warn(temperature: Temperature, *more: str) -> None:
@@ -65,8 +83,6 @@ class Evidence:
             raise InputError(
                 f"deviations and debias must go with logits alone, got them with {names[0]}"
             )
-        if self.sample_weight is not None and names and names[0] in ("few", "source"):
-            raise InputError(f"sample_weight must be left out with {names[0]}, got one")
 
     def temperature(self, logits: Any) -> Temperature:
         """The temperature by the method that uses what is known."""
@@ -75,9 +91,9 @@ class Evidence:
         if self.labels is not None:
             return from_labels(logits, self.labels, sample_weight=weight)
         if self.few is not None:
-            return from_few_labels(logits, *self.few)
+            return from_few_labels(logits, *self.few, sample_weight=weight)
         if self.source is not None:
-            return from_source(logits, *self.source)
+            return from_source(logits, *self.source, sample_weight=weight)
         if self.accuracy is not None:
             return from_accuracy(logits, self.accuracy, sample_weight=weight)
         if self.guarded:
