@@ -122,6 +122,10 @@ def test_each_parameter_is_its_evidence(network):
     calibrator = TemperatureCalibrator()
     assert calibrator.fit(z, few=few).calibration_ == tepid.from_few_labels(z, *few)
     assert calibrator.fit(z, source=source).calibration_ == tepid.from_source(z, *source)
+    expected = tepid.from_few_labels(z, *few, sample_weight=weight)
+    assert calibrator.fit(z, None, weight, few=few).calibration_ == expected
+    expected = tepid.from_source(z, *source, sample_weight=weight)
+    assert calibrator.fit(z, None, weight, source=source).calibration_ == expected
 
 
 @quietly
@@ -207,9 +211,9 @@ def test_a_masked_class_is_legal_and_other_infinities_are_refused_by_row(network
         ({}, {"source": (np.eye(2), [0, 1])}, "X has 2 features, but TemperatureCalibrator"),
         ({}, {"sample_weight": [1, 1, -1, 1]}, "sample_weight must be zero or in"),
         (
-            {},
-            {"few": (np.eye(3), [0, 1, 2]), "sample_weight": np.ones(4)},
-            "sample_weight must be left out with few",
+            {"debias": True},
+            {"sample_weight": np.ones(4)},
+            "sample_weight must be left out with debias",
         ),
     ],
 )

@@ -659,7 +659,7 @@ def _parameters(called, value):
 
 def test_every_public_function_with_weights_is_tested_here():
     tested = {name.split(" ")[0] for name in CASES}
-    assert _with_weights() == tested
+    assert _with_weights() <= tested
 
 
 def test_every_command_with_weights_is_tested_here():
