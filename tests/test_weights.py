@@ -23,7 +23,8 @@ import tepid
 from tepid import metrics
 from tepid.sources import open_source
 
-pytestmark = pytest.mark.filterwarnings("ignore::tepid.sklearn.CalibrationWarning")
+# The estimators of scikit-learn warn of every temperature that has warnings.
+pytestmark = pytest.mark.filterwarnings("ignore:T = :UserWarning")
 
 N, K = 400, 4
 # A label that no row of any weight may have.
@@ -58,7 +59,6 @@ def _made(seed, shift=0.0):
 
 
 ROWS, OLD = _made(1), _made(2, shift=0.4)
-BINARY = Rows(ROWS.z[:, 1] - ROWS.z[:, 0], ROWS.y % 2, *ROWS[2:])
 FEW = OLD.take(np.arange(40))
 SITES = {"north": 0.85, "south": 0.92}
 
@@ -95,29 +95,27 @@ def _curve(rows, u):
 
 
 def _calibrator(rows, u, *, few=None, source=None, labels=True, **options):
-    from tepid.sklearn import TemperatureCalibrator  # noqa: PLC0415  # optional
-
-    fitted = TemperatureCalibrator(**options).fit(
+    estimators = pytest.importorskip("tepid.sklearn")
+    fitted = estimators.TemperatureCalibrator(**options).fit(
         rows.z, rows.y if labels else None, u, few=few, source=source
     )
     return fitted.calibration_
 
 
 def _score(rows, u):
-    from tepid.sklearn import TemperatureCalibrator  # noqa: PLC0415  # optional
-
-    return TemperatureCalibrator(accuracy=0.9).fit(ROWS.z).score(rows.z, rows.y, u)
+    estimators = pytest.importorskip("tepid.sklearn")
+    return estimators.TemperatureCalibrator(accuracy=0.9).fit(ROWS.z).score(rows.z, rows.y, u)
 
 
 def _classifier(rows, u, *, fitted=True, **options):
-    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415  # optional
-
-    from tepid.sklearn import CalibratedClassifier  # noqa: PLC0415  # optional
-
-    estimator = LogisticRegression(tol=1e-10, max_iter=10_000)
+    estimators = pytest.importorskip("tepid.sklearn")
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    estimator = linear_model.LogisticRegression(tol=1e-10, max_iter=10_000)
     if fitted:
         estimator = estimator.fit(ROWS.one, ROWS.y)
-    return CalibratedClassifier(estimator, **options).fit(rows.one, rows.y, u).calibration_
+    return (
+        estimators.CalibratedClassifier(estimator, **options).fit(rows.one, rows.y, u).calibration_
+    )
 
 
 METHODS = {
@@ -452,6 +450,17 @@ def _or_refusal(case, rows, u):
         return case(rows, u)
     except tepid.InputError as error:
         return str(error)
+
+
+def test_a_sample_of_too_many_rows_counts_weights(monkeypatch):
+    monkeypatch.setattr("tepid.methods.frequencies._MOST", 100 * K)
+    u = np.random.default_rng(5).integers(0, 4, N)
+    found, expected = (
+        tepid.from_source(rows.z, OLD.z, OLD.y, shift="label", sample_weight=weight)
+        for rows, weight in ((ROWS, u), (ROWS.take(np.repeat(np.arange(N), u)), None))
+    )
+    assert "come from 100 of the" in " ".join(found.warnings)
+    _assert_same(found, expected, repeated=True)
 
 
 # --- what cannot honor a weight

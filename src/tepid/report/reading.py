@@ -1,7 +1,7 @@
 """From a source to all that a report says: the fits, and two readings of the rows."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -128,13 +128,18 @@ def found(source: Source, fits: Fits, engine: Engine, among: Int64 | None = None
         temperature.check_classes(tails.classes)
     theta = tails.thresholds()
     of = partial(_summed, fits=fits, theta=theta, among=among)
-    total = engine.total(partial(without_zero_weight, of), source, "report")
+    total = engine.total(partial(_numbered, of=of), source, "report")
     return Findings(fits=fits, read=seen["rows"], tails=tails, **total.parts)
 
 
 def _tails(block: Block) -> Named:
     tails = without_zero_weight(tails_of, block)
     return Named({"rows": len(block.logits), "tails": tails})
+
+
+def _numbered(block: Block, of: Callable[[Block], Named]) -> Named:
+    block.rows()  # refuses rows without numbers before any are dropped
+    return without_zero_weight(of, block)
 
 
 def _summed(block: Block, fits: Fits, theta: Float64, among: Int64 | None) -> Named:
