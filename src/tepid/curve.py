@@ -32,7 +32,8 @@ class Curve:
     $L(\beta) = \sum_i a_i \log \sum_j e^{\beta d_{ij}} - \beta C$, convex in $\beta$.
 
     Row moments are float32 and do not depend on other rows; sums are float64. The value at a node
-    carries a relative error below 1e-5, and below 1e-6 within six octaves of the first.
+    carries a relative error below 1e-5, and below 1e-6 within six octaves of the first. For the
+    confidence that holds for $1 - \max_k p$, so the mean confidence has that error absolutely.
     """
 
     PARAMETERS: ClassVar = ("classes", "labelled", "thresholds", "starts", "lengths", "bins")
