@@ -23,6 +23,7 @@ from tepid.online import Monitor, Outputs, Rules, feeding, prometheus, read_log
 from tepid.online.limits import Spread, student
 from tepid.online.sampling import kept
 from tepid.online.sums import Layout
+from tests.precision import CONFIDENCE
 from tests.strategies import cuts
 
 T = 1.5
@@ -73,14 +74,16 @@ def test_a_row_says_what_an_independent_computation_says():
     z = made(200, seed=1)
     (row,) = monitor.update(z, time=7.0)
     confidence = softmax(z / T).max(axis=1)
-    assert row["implied_accuracy"] == pytest.approx(confidence.mean(), rel=1e-6)
-    assert row["mean_confidence"] == pytest.approx(softmax(z).max(axis=1).mean(), rel=1e-6)
+    assert row["implied_accuracy"] == pytest.approx(confidence.mean(), abs=CONFIDENCE)
+    assert row["mean_confidence"] == pytest.approx(softmax(z).max(axis=1).mean(), abs=CONFIDENCE)
     assert (row["chunk"], row["rows"], row["start"], row["end"]) == (0, 200, 7.0, 7.0)
     assert row["temperature"] == T
     edges, share = monitor.histogram
     expected = np.histogram(-confidence, -edges[::-1])[0][::-1] / 200  # bins closed on the right
     np.testing.assert_allclose(share, expected)
-    np.testing.assert_allclose(monitor.thresholds, tepid.Tails.of(z).thresholds(), rtol=1e-7)
+    # The monitor has a kernel of its own: thresholds agree to what UTS takes for a tie.
+    theta = tepid.Tails.of(z).thresholds()
+    np.testing.assert_allclose(monitor.thresholds, theta, rtol=tepid.tails.TOLERANCE)
 
 
 def test_the_limits_are_those_of_the_prediction_interval():
@@ -227,7 +230,7 @@ def test_forgetting_weighs_chunks_by_their_age():
     means = softmax(z / T).max(axis=1).reshape(3, 100).mean(axis=1)
     weights = np.array([0.25, 0.5, 1.0])
     row = monitor.history[-1]
-    assert row["implied_accuracy"] == pytest.approx(means @ weights / 1.75, rel=1e-6)
+    assert row["implied_accuracy"] == pytest.approx(means @ weights / 1.75, abs=CONFIDENCE)
     rows = 100 * 1.75**2 / (weights**2).sum()
     half = monitor.reference.spread.half_width(rows, 0.01)
     assert row["upper"] - row["lower"] == pytest.approx(2 * half)
@@ -257,7 +260,9 @@ def test_a_reference_in_periods_gives_the_spread_of_its_periods():
     expected = Spread.of(
         np.array([c[:100].mean(), c[100:250].mean(), c[250:].mean()]), np.array([100.0, 150, 50])
     )
-    assert spread.deviation == pytest.approx(expected.deviation, rel=1e-5)
+    # The mean of each of the three chunks, which weighs as much as the root of its rows.
+    close = CONFIDENCE * np.sqrt(300)
+    assert spread.deviation == pytest.approx(expected.deviation, abs=close)
     assert (spread.chunks, spread.rows) == (3, 300)
 
 
@@ -338,7 +343,7 @@ def test_without_being_asked_no_temperature_is_estimated():
 def test_the_sums_at_the_served_temperature_are_the_same_with_and_without_an_estimate():
     one, two = watching(), watching(reestimate=True)
     (a,), (b,) = one.update(made(100, seed=1)), two.update(made(100, seed=1))
-    assert a["implied_accuracy"] == pytest.approx(b["implied_accuracy"], rel=1e-6)
+    assert a["implied_accuracy"] == pytest.approx(b["implied_accuracy"], abs=2 * CONFIDENCE)
     np.testing.assert_allclose(one.histogram[1], two.histogram[1])
 
 
@@ -437,7 +442,8 @@ def test_binary_logits_and_masked_classes_are_watched():
     monitor = Monitor.from_reference(z, T, chunk=100)
     (row,) = monitor.update(z[:100])
     both = np.stack([np.zeros(100), z[:100]], axis=1)
-    assert row["implied_accuracy"] == pytest.approx(softmax(both / T).max(axis=1).mean())
+    mean = softmax(both / T).max(axis=1).mean()
+    assert row["implied_accuracy"] == pytest.approx(mean, abs=CONFIDENCE)
     masked = made(400)
     masked[::2, 3] = -np.inf
     assert not Monitor.from_reference(masked, T, chunk=100).update(masked[:100])[0]["alert"]
@@ -450,8 +456,9 @@ def test_a_tensor_that_numpy_cannot_read_is_summed_where_it_lives(monkeypatch):
     (a,) = here.update(z)
     monkeypatch.setattr(tepid.arrays, "is_foreign", lambda data: isinstance(data, torch.Tensor))
     (b,) = there.update(torch.from_numpy(z))
-    assert a["implied_accuracy"] == pytest.approx(b["implied_accuracy"], rel=1e-6)
-    assert a["mean_confidence"] == pytest.approx(b["mean_confidence"], rel=1e-6)
+    # float32 here, float64 there
+    assert a["implied_accuracy"] == pytest.approx(b["implied_accuracy"], abs=CONFIDENCE)
+    assert a["mean_confidence"] == pytest.approx(b["mean_confidence"], abs=CONFIDENCE)
 
 
 def test_one_row_is_a_batch():

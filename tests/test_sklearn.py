@@ -32,6 +32,7 @@ from tepid.sklearn import (
     evidence,
 )
 from tests import strategies
+from tests.precision import apart
 
 quietly = pytest.mark.filterwarnings("ignore::tepid.sklearn.CalibrationWarning")
 
@@ -150,7 +151,9 @@ def test_labels_may_be_words(network):
     alphabetical = z[:, np.argsort(order)]
     found = TemperatureCalibrator(use_labels=True).fit(alphabetical, _worded(y))
     assert found.classes_.tolist() == sorted(order)
-    assert found.temperature_ == pytest.approx(named.temperature_, rel=1e-7)
+    close = apart(found.calibration_, named.calibration_)
+    assert found.temperature_ == pytest.approx(named.temperature_, rel=close)
+    # The loss is flat where it is least: a T that far off changes no digit of it.
     assert found.score(alphabetical, _worded(y)) == pytest.approx(
         -tepid.metrics.nll(y, named.transform(z))
     )
@@ -350,7 +353,8 @@ def test_classes_may_be_words():
     worded = GaussianNB().fit(X[:1000], _worded(y[:1000]))
     one = CalibratedClassifier(numbered, use_labels=True).fit(X[1000:], y[1000:])
     two = CalibratedClassifier(worded, use_labels=True).fit(X[1000:], _worded(y[1000:]))
-    assert two.temperature_ == pytest.approx(one.temperature_, rel=1e-7)
+    close = apart(one.calibration_, two.calibration_)
+    assert two.temperature_ == pytest.approx(one.temperature_, rel=close)
     assert two.classes_.tolist() == ["blue", "green", "red", "yellow"]
     assert set(two.predict(X)) <= set(two.classes_)
     few = CalibratedClassifier(worded).fit(X, few=(X[1000:1060], _worded(y[1000:1060])))
@@ -438,7 +442,9 @@ def test_it_goes_through_pipelines_searches_and_pickles(trained):
     scaled = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
     right = scaled.score(X, y)
     wrapped = CalibratedClassifier(FrozenEstimator(scaled), accuracy=right).fit(X)
-    assert wrapped.predict_proba(X).max(axis=1).mean() == pytest.approx(right, rel=1e-6)
+    # Confidence changes by less than log T does.
+    close = wrapped.calibration_.precision
+    assert wrapped.predict_proba(X).max(axis=1).mean() == pytest.approx(right, abs=close)
     search = GridSearchCV(
         CalibratedClassifier(FrozenEstimator(estimator)),
         {"accuracy": [0.999, estimator.score(X, y), 0.999999]},
