@@ -37,7 +37,6 @@ bench: $(VENV)/.setup ## The figures in benchmarks/results that need no other da
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/reading.py
-	$(BIN)/python benchmarks/any_size.py
 	TEPID_LARGE=1 $(BIN)/python -m pytest tests/test_large.py -q
 	$(BIN)/python benchmarks/readme.py
 

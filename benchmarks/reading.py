@@ -1,153 +1,147 @@
-"""What a fit costs from files of each format, with and without reading ahead.
+"""Speed and memory of a label-free fit from arrays and files.
 
-Each figure is the least over rounds of one label-free fit, in turns within a round, since what else
-a machine does can only add; the ratio of two is what counts. `python benchmarks/reading.py`
-writes results/reading.json and .md; `--small` takes a tenth of the rows and only prints.
+`python benchmarks/reading.py` writes results/reading.json and .md. Another number of logits, as in
+`--logits 100000000`, is measured and printed only.
 """
 
 import argparse
-import gzip
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import h5py
+import memory
 import numpy as np
 import pyarrow as pa
-import pyarrow.feather
 import pyarrow.parquet
 import record
 import synthetic
 
 import tepid
-from tepid.sources import ahead
 
-SEED, ROUNDS, THREADS = 0, 5, 2
-LOGITS = 20_000_000
-FILES = 4
-DELAY = 0.005
-WAITING = ("far away, 1 thread", "far away, 2 threads")
-PACKAGES = ("tepid", "numpy", "numba", "pyarrow", "h5py")
-NOTE = """\
-Seconds of one `from_logits` on the same rows, in memory and from four files in the page cache.
-Ahead over plain is what reading ahead on a thread leaves of the time. Text is a hundredth of the
-rows, counted up to all of them. Far away: 5 ms of waiting for each block. Where all processors
-sum, decoding ahead wins little, since the engine itself reads while another thread sums; what is
-won is the waiting.
+SEED, ROUNDS, CLASSES, LOGITS = 0, 5, 100, 10**7
+CSV_SHARE = 100  # The CSV file has one row in this many, since text is slow.
+ROWS_PER_GROUP = 100_000
+PACKAGES = ("tepid", "numpy", "numba", "pyarrow")
+ARRAY = "array in memory"
+RATES = f"""\
+Rate: million logits per second of `tepid.from_logits`, all passes included, fastest of {ROUNDS}
+fits, {CLASSES} classes in float32, files in the page cache. Ratio: the rate divided by the rate of
+the array with the same number of threads. The first pass decodes a file that must be decoded; later
+passes read the decoded rows from a temporary file.
+"""
+MEMORY = """\
+Peak resident memory in megabytes (10⁶ bytes) of a process that fits a Parquet file with a list
+column. Before: after imports and a small fit. Added: peak minus before.
 """
 
 
-def lists(z: np.ndarray[Any, Any]) -> pa.Table:
-    """One column of lists."""
+class Timed:
+    """A thread engine that records the seconds of each pass."""
+
+    progress = None
+
+    def __init__(self, threads: int) -> None:
+        self.engine, self.passes = tepid.Threads(threads), list[float]()
+
+    def total(self, of: Any, source: Any, stage: str) -> Any:
+        """The sum over all batches."""
+        start = time.perf_counter()
+        found = self.engine.total(of, source, stage)
+        self.passes.append(time.perf_counter() - start)
+        return found
+
+
+def list_column(z: Any) -> pa.Table:
+    """A table with one column of lists."""
     flat = pa.array(z.reshape(-1))
     return pa.table({"logits": pa.FixedSizeListArray.from_arrays(flat, z.shape[1])})
 
 
-def columns(z: np.ndarray[Any, Any]) -> pa.Table:
-    """One column for each class."""
-    return pa.table({f"z{k}": pa.array(np.ascontiguousarray(c)) for k, c in enumerate(z.T)})
+def write_files(z: Any, folder: Path) -> dict[str, Any]:
+    """The logits of each format: the array, or the path of a file."""
+    wide = pa.table({f"logit_{k}": np.ascontiguousarray(column) for k, column in enumerate(z.T)})
+    names = ("logits.npy", "logits.npz", "lists.parquet", "columns.parquet", "logits.csv")
+    npy, npz, lists, columns, csv = (folder / name for name in names)
+    np.save(npy, z)
+    np.savez(npz, logits=z)
+    pyarrow.parquet.write_table(list_column(z), lists, row_group_size=ROWS_PER_GROUP)
+    pyarrow.parquet.write_table(wide, columns, row_group_size=ROWS_PER_GROUP)
+    np.savetxt(csv, z[::CSV_SHARE], fmt="%.6g", delimiter=",")
+    return {
+        ARRAY: z, "`.npy`": npy, "`.npz`": npz, "Parquet, list column": lists,
+        "Parquet, column per class": columns, "CSV": csv,
+    }  # fmt: skip
 
 
-def write_csv(path: Path, z: np.ndarray[Any, Any]) -> None:
-    with gzip.open(path, "wt", compresslevel=1) as file:
-        np.savetxt(file, z[: len(z) // 100], fmt="%.6g", delimiter=",")
+def measure_rates(logits: int, folder: Path) -> list[dict[str, Any]]:
+    """The fastest fit of each format, with one thread and with all."""
+    z = np.empty((logits // CLASSES, CLASSES), np.float32)
+    data = write_files(synthetic.fill(z, np.random.default_rng(SEED)), folder)
+    fits: dict[tuple[int, str], list[tuple[float, list[float]]]] = {}
+    for _ in range(ROUNDS + 1):  # the first round warms up
+        for threads in dict.fromkeys((1, tepid.Threads().threads)):
+            for name, source in data.items():
+                engine, start = Timed(threads), time.perf_counter()
+                tepid.from_logits(source, engine=engine)
+                fit = time.perf_counter() - start, engine.passes
+                fits.setdefault((threads, name), []).append(fit)
+    found = []
+    for (threads, name), each in sorted(fits.items(), key=lambda item: item[0][0]):
+        seconds, (first, *later) = min(each[1:])
+        count = len(z[::CSV_SHARE]) * CLASSES if name == "CSV" else z.size
+        found.append({
+            "data": name, "threads": threads, "logits": count, "rate": count / seconds,
+            "first": first, "later": sum(later) / len(later),
+        })  # fmt: skip
+    arrays = {each["threads"]: each["rate"] for each in found if each["data"] == ARRAY}
+    return [{**each, "ratio": each["rate"] / arrays[each["threads"]]} for each in found]
 
 
-def write_hdf5(path: Path, z: np.ndarray[Any, Any]) -> None:
-    with h5py.File(path, "w") as file:
-        file.create_dataset("logits", data=z, chunks=(max(1, (1 << 18) // z.shape[1]), z.shape[1]))
+def measure_memory(logits: int, folder: Path) -> dict[str, Any]:
+    """The peak memory of a process that fits a Parquet file."""
+    path, rows = folder / f"{logits}.parquet", logits // CLASSES
+    z = np.empty((min(ROWS_PER_GROUP, rows), CLASSES), np.float32)
+    synthetic.fill(z, np.random.default_rng(SEED))
+    with pyarrow.parquet.ParquetWriter(path, list_column(z).schema) as writer:
+        for shift in range(rows // len(z)):
+            writer.write_table(list_column(np.roll(z, shift, axis=0)))
+    return {"logits": logits, **memory.alone(memory.of_file, path)}
 
 
-def parquet(table: Callable[[Any], pa.Table], path: Path, z: np.ndarray[Any, Any]) -> None:
-    pyarrow.parquet.write_table(table(z), path, row_group_size=1 << 16)
+def reading_rates(result: dict[str, Any]) -> str:
+    """The table of rates."""
+    head = ("data", "threads", "logits", "rate", "ratio", "first pass, s", "later pass, s")
+    rows = [
+        (each["data"], each["threads"], f"{each['logits']:,}", f"{each['rate'] / 1e6:.3g}",
+         f"{each['ratio']:.2g}", f"{each['first']:.2g}", f"{each['later']:.2g}")
+        for each in result["rates"]
+    ]  # fmt: skip
+    return record.table(head, rows)
 
 
-FORMS: dict[str, tuple[str, Callable[[Path, Any], None]]] = {
-    "npy": ("npy", np.save),
-    "parquet, lists": ("parquet", partial(parquet, lists)),
-    "parquet, columns": ("parquet", partial(parquet, columns)),
-    "feather": ("feather", lambda path, z: pyarrow.feather.write_feather(lists(z), str(path))),
-    "hdf5": ("h5", write_hdf5),
-    "csv.gz": ("csv.gz", write_csv),
-}
-
-
-def far_away(z: Any) -> Any:
-    """The same rows from a place that makes one wait for each block."""
-
-    def read(rows: int) -> Iterator[Any]:
-        for start in range(0, len(z), rows):
-            time.sleep(DELAY)
-            yield z[start : start + rows]
-
-    reading = partial(ahead.ahead, read)
-    return tepid.sources.Source(reading, "far away", len(z), z.shape[1])
-
-
-def plainly(items: Iterator[Any]) -> Iterator[Any]:
-    """What reading ahead is compared with."""
-    return items
-
-
-def seconds(logits: Any, threads: int = THREADS) -> float:
-    start = time.perf_counter()
-    tepid.from_logits(logits, engine=tepid.Threads(threads))
-    return time.perf_counter() - start
-
-
-def one_round(z: Any, folder: Path) -> dict[str, float]:
-    """Seconds of every way, once each."""
-    found = {"memory": seconds(z)}
-    reading = ahead.reading_ahead
-    for way, name in ((reading, "{}"), (plainly, "{}, plain")):
-        ahead.reading_ahead = way
-        for form in FORMS:
-            scale = 100 if form == "csv.gz" else 1
-            found[name.format(form)] = scale * seconds(folder / form)
-        found[name.format(WAITING[0])] = seconds(far_away(z), 1)
-        found[name.format(WAITING[1])] = seconds(far_away(z), 2)
-    ahead.reading_ahead = reading
-    return found
-
-
-def measured(classes: int, logits: int, folder: Path) -> dict[str, Any]:
-    """The least of each for so many classes."""
-    rng = np.random.default_rng(SEED)
-    z = synthetic.fill(np.empty((logits // classes, classes), np.float32), rng)
-    for name, (ending, write) in FORMS.items():
-        (folder / name).mkdir()
-        for i, part in enumerate(np.array_split(z, FILES)):
-            write(folder / name / f"part-{i}.{ending}", part)
-    one_round(z, folder)
-    rounds = [one_round(z, folder) for _ in range(ROUNDS)]
-    return {name: min(each[name] for each in rounds) for name in rounds[0]}
+def reading_memory(result: dict[str, Any]) -> str:
+    """The table of memory."""
+    head = ("logits", "file, MB", "before, MB", "peak, MB", "added, MB")
+    names = ("input", "before", "peak", "beyond")
+    rows = [(f"{m['logits']:,}", *(f"{m[n]:.0f}" for n in names)) for m in result["memory"]]
+    return record.table(head, rows)
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--small", action="store_true")
-    small = arguments.parse_args().small
-    about = record.circumstances("python benchmarks/reading.py", SEED, THREADS, PACKAGES)
-    found = {}
-    for classes in (10, 1000):
-        with tempfile.TemporaryDirectory() as folder:
-            found[classes] = measured(classes, LOGITS // 10 if small else LOGITS, Path(folder))
-    rows = [
-        (
-            name, k, f"{times[name]:.3f}", f"{times[name] / times['memory']:.2f}",
-            f"{times[name] / times[f'{name}, plain']:.2f}" if name != "memory" else "",
-        )
-        for k, times in found.items()
-        for name in ("memory", *FORMS, *WAITING)
-    ]  # fmt: skip
-    table = record.table(("from", "classes", "seconds", "over memory", "ahead over plain"), rows)
-    print(table)
-    if not small:
-        text = f"{record.preamble('Reading', about)}\n{NOTE}\n{table}\n"
-        record.write("reading", {**about, "seconds": found}, text)
+    """Measure, print, and write what the default size gives."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--logits", type=int, default=LOGITS)
+    logits, threads = options.parse_args().logits, tepid.Threads().threads
+    result = record.circumstances("python benchmarks/reading.py", SEED, threads, PACKAGES)
+    head = record.preamble("Reading", result)
+    with tempfile.TemporaryDirectory() as folder:
+        result["rates"] = measure_rates(logits, Path(folder))
+        result["memory"] = [measure_memory(n, Path(folder)) for n in (logits, 10 * logits)]
+    tables = f"{RATES}\n{reading_rates(result)}\n\n{MEMORY}\n{reading_memory(result)}\n"
+    print(tables)
+    if logits == LOGITS:
+        record.write("reading", result, f"{head}\n{tables}")
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import any_size_page
+from reading import reading_memory, reading_rates
 from reproduced import OF_REPRODUCTION
-from tables import decoding, methods, overhead, percent, resnet20, table, warmup
+from tables import methods, overhead, percent, resnet20, table, warmup
 
 ROOT = Path(__file__).parents[1]
 PAGES = (
@@ -19,7 +19,6 @@ PAGES = (
     ROOT / "docs" / "reproduction.md",
     ROOT / "docs" / "online.md",
     ROOT / "docs" / "any-size.md",
-    ROOT / "docs" / "files-and-shards.md",
 )
 RESULTS = Path(__file__).parent / "results"
 PEERS = ("scikit-learn", "probmetrics", "torch L-BFGS")
@@ -164,7 +163,7 @@ def contents() -> dict[str, str]:
     parts = _read("evidence")["parts"]
     makers: tuple[Callable[[dict[str, Any]], str], ...] = OF_EVIDENCE
     others = {make.__name__: make(_read(make.__name__)) for make in OF_THEIR_OWN}
-    others |= {make.__name__: make(_read("any_size")) for make in OF_SIZES}
+    others |= {make.__name__: make(_read("reading")) for make in OF_READING}
     found = _read("reproduction")
     again = {make.__name__: make(found) for make in OF_REPRODUCTION}
     return {make.__name__: make(parts) for make in makers} | others | again
@@ -181,16 +180,8 @@ def _excess(figures: dict[str, Any]) -> str:
 
 
 # Each from the results file of its own name.
-OF_THEIR_OWN = (
-    speed, rules, resnet20, warmup, methods, overhead, decoding, any_size_page.chaos,
-)  # fmt: skip
-OF_SIZES = (
-    any_size_page.sizes,
-    any_size_page.size_rates,
-    any_size_page.size_memory,
-    any_size_page.size_words,
-    any_size_page.paper,
-)
+OF_THEIR_OWN = (speed, rules, resnet20, warmup, methods, overhead)
+OF_READING = (reading_rates, reading_memory)
 
 
 def between(text: str, name: str, content: str) -> str:

@@ -71,18 +71,6 @@ def warmup(result: dict[str, Any]) -> str:
     return textwrap.fill(sentence, 100)
 
 
-def decoding(result: dict[str, Any]) -> str:
-    """How much sooner than by pyarrow lists of Parquet are there."""
-    ratios = [r["ratio"] for r in result["results"]]
-    pages = [r["pages"] for r in result["results"]]
-    sentence = (
-        f"A column of lists of one length is taken from the pages of the file, in "
-        f"{min(pages):.1f} to {max(pages):.1f} ns a logit, {min(ratios):.1f} to {max(ratios):.1f} "
-        f"times as fast as by pyarrow, which reads what is written in any other way."
-    )
-    return textwrap.fill(sentence, 118)
-
-
 WATCHING = {
     "Monitor.update": "`update`",
     "… reestimate=True": "with `reestimate=True`",

@@ -55,8 +55,8 @@ def main(folder):
     right = int((logits.argmax(axis=1) == answers).sum())
     accuracy, error = tepid.counted(right, len(answers))
 
-    blocks = list(tepid.onnx.run(folder / "model.onnx", inputs))
-    temperature = tepid.from_accuracy(blocks, accuracy, standard_error=error)
+    batches = list(tepid.onnx.run(folder / "model.onnx", inputs))
+    temperature = tepid.from_accuracy(batches, accuracy, standard_error=error)
     tepid.onnx.insert(folder / "model.onnx", temperature, folder / "calibrated.onnx")
     low, high = temperature.interval
     say(f"{right} of {len(answers)} were right, so T = {temperature.value:.2f}")

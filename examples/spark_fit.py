@@ -2,8 +2,8 @@
 
 spark-submit --master yarn examples/spark_fit.py s3a://bucket/logits s3a://bucket/calibrated
 
-The logits are an array column `logits`, or a column of floating-point numbers for each class. Every
-worker needs tepid and pyarrow in its Python; the temperature is written to calibration.json here.
+The logits are the only array column, which must be called `logits`. Every worker needs tepid and
+pyarrow. The temperature is written to calibration.json in the working directory.
 """
 
 import sys
@@ -11,7 +11,7 @@ import sys
 from pyspark.sql import SparkSession
 
 import tepid
-from tepid.sources.frames import probabilities_expression
+from tepid.sources.spark import probabilities_expression
 
 
 def main(logits: str, out: str) -> None:

@@ -1,4 +1,4 @@
-"""Random kills and faults over the checkpointed fit, the monitor's state and the writers.
+"""Random kills and faults over a fit, the monitor's state and the writers.
 
 Each victim is left alone once, to know what it should come to, and then disturbed: killed with -9
 at random moments and started again, its files damaged. `python scripts/chaos.py` does a hundred
@@ -25,9 +25,9 @@ PACKAGES = ("tepid", "numpy", "numba")
 NOTE = """\
 A kill is `kill -9` of a working process at a random moment; one that came too late is not counted.
 After every one the same job is started again, or goes on. Checked: the temperature is that of an
-undisturbed run to the last bit, a checkpoint loses at most one shard's work, a monitor loses no
-batch that was saved, and every file is the old or the new one, whole. Left: files under a temporary
-name, which may only be whole ones.
+undisturbed run to the last bit, a damaged file of logits is refused, a fit that fails leaves the
+result of an earlier one, a monitor loses no batch that was saved, and every file is the old or the
+new one, whole. Left: files under a temporary name, which may only be whole ones.
 """
 
 

@@ -609,10 +609,14 @@ def test_weights_that_are_all_zero_are_refused_or_leave_nothing_identified(fit, 
 
 def test_probabilities_are_never_guessed(made):
     p = _softmax(made[0], 2.0)
-    as_logits, said_so = tepid.from_logits(p), tepid.from_logits(tepid.logits_of(p))
+    with pytest.warns(tepid.errors.ProbabilityWarning, match="probabilities=True"):
+        as_logits = tepid.from_logits(p)
+    said_so = tepid.from_logits(p, probabilities=True)
     _assert_agree([said_so], [tepid.from_logits(made[0] / 2)])
     assert float(as_logits) != pytest.approx(float(said_so), rel=0.1)
-    np.testing.assert_allclose(_temperature(1.0, 6)(p), _softmax(p, 1.0))
+    with pytest.warns(tepid.errors.ProbabilityWarning, match="probabilities=True"):
+        np.testing.assert_allclose(_temperature(1.0, 6)(p), _softmax(p, 1.0))
+    np.testing.assert_allclose(_temperature(1.0, 6)(p, probabilities=True), p)
 
 
 def test_logits_of_probabilities_give_them_back(made):

@@ -13,7 +13,6 @@ import pytest
 
 import tepid
 from tepid.cli import scaled
-from tepid.sources import places
 from tests.precision import CONFIDENCE
 
 VERBS = ("fit", "apply", "score", "compare", "report", "demo")
@@ -49,10 +48,18 @@ def folder(made, tmp_path, monkeypatch):
     np.savez("both.npz", logits=z, labels=y)
     np.save("p.npy", tepid.Temperature(1.0, "", samples=0, classes=4, implied_accuracy=0)(z))
     np.save("grid.npy", np.moveaxis(z.reshape(10, 36, 4), -1, 1))
-    np.savetxt("z.csv", np.column_stack([z, y]), delimiter=",", header="a,b,c,d,label", comments="")
+    _write_csv("z.csv", ["logit_0", "logit_1", "logit_2", "logit_3", "labels"], z, y)
+    _write_csv("named.csv", ["cat", "dog", "eel", "fox", "label"], z, y)
+    _write_csv("split.csv", ["z1", "z2", "z3", "z4", "labels", "fold"], z, y, np.arange(len(y)) % 3)
+    np.savetxt("plain.csv", z, delimiter=",")
     tepid.from_labels(z, y).save("cal.json")
     tepid.Temperature(1.5, "uts", samples=9, classes=3, implied_accuracy=0.5).save("three.json")
     return tmp_path
+
+
+def _write_csv(path, names, *columns):
+    rows = np.column_stack(columns)
+    np.savetxt(path, rows, delimiter=",", header=",".join(names), comments="")
 
 
 def _spawn(*args, **environment):
@@ -158,16 +165,36 @@ def test_fit_takes_an_accuracy_and_a_range(made, tepid_here):
             lambda z, y: tepid.from_accuracy(z, 0.7, sample_weight=1 + y),
         ),
         (["p.npy", "--probabilities"], lambda z, y: tepid.from_logits(z)),
-        (["p.npy"], lambda z, y: tepid.from_logits(np.load("p.npy"))),
         (["grid.npy", "--class-axis", "1"], lambda z, y: tepid.from_logits(z)),
         (["grid.npy", "--class-axis", "-2"], lambda z, y: tepid.from_logits(z)),
         (["z.npy", "--threads", "1"], lambda z, y: tepid.from_logits(z)),
         (["both.npz"], lambda z, y: tepid.from_logits(z)),
         (["both.npz#logits", "--labels", "both.npz#labels"], tepid.from_labels),
         (["both.npz", "--labels", "both.npz"], tepid.from_labels),
+        (["both.npz", "--labels", "labels"], tepid.from_labels),
+        (["z.csv", "--labels", "labels"], tepid.from_labels),
+        (["z.csv", "--labels", "z.csv#labels"], tepid.from_labels),
+        (["z.csv", "--labels", "y.npy"], tepid.from_labels),
+        (["plain.csv"], lambda z, y: tepid.from_logits(z)),
+        (["plain.csv", "--no-header"], lambda z, y: tepid.from_logits(z)),
+        (["plain.csv", "--columns", "0,2"], lambda z, y: tepid.from_logits(z[:, [0, 2]])),
         (["z.csv"], lambda z, y: tepid.from_logits(z)),
-        (["z.csv", "--labels", "z.csv"], tepid.from_labels),
-        (["z.csv", "--labels", "z.csv#label"], tepid.from_labels),
+        (["z.csv", "--header"], lambda z, y: tepid.from_logits(z)),
+        (["z.csv", "--columns", "logit_*"], lambda z, y: tepid.from_logits(z)),
+        (["named.csv", "--columns", "cat,dog,eel,fox"], lambda z, y: tepid.from_logits(z)),
+        (["named.csv", "--columns", "cat, dog, eel, fox", "--labels", "label"], tepid.from_labels),
+        (
+            ["split.csv", "--where", "fold=1", "--labels", "labels"],
+            lambda z, y: tepid.from_labels(z[1::3], y[1::3]),
+        ),
+        (
+            ["split.csv", "--where", "fold=1", "--where", "labels=2"],
+            lambda z, y: tepid.from_logits(z[1::3][y[1::3] == 2]),
+        ),
+        (
+            ["split.csv", "--sample-weight", "fold", "--accuracy", "0.7"],
+            lambda z, y: tepid.from_accuracy(z, 0.7, sample_weight=np.arange(len(y)) % 3),
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -187,11 +214,61 @@ def test_every_option_of_fit_does_what_the_library_does(made, tepid_here, option
 
 def test_several_options_work_together(made, tepid_here):
     printed = _json(
-        tepid_here("fit", "z.npy", "--debias", "--deviations", "0.5", "--threads", "2", "--json")
-    )
-    t = tepid.from_logits(made[0], debias=True, deviations=0.5)
+        tepid_here("fit", "split.csv", "--debias", "--deviations", "0.5", "--where", "fold=1",
+               "--columns", "z*", "--threads", "2", "--json")
+    )  # fmt: skip
+    t = tepid.from_logits(made[0][1::3], debias=True, deviations=0.5)
     assert printed["temperature"] == pytest.approx(t.value, rel=1e-9)
     assert printed["method"] == t.method == "uts-debiased"
+
+
+NOTE = "note Every row of p.npy is non-negative and sums to one, like probabilities, "
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "fit p.npy",
+        "fit p.npy --accuracy 0.7",
+        "fit p.npy --labels y.npy --method vector",
+        "advise p.npy",
+        "score p.npy y.npy --draws 0",
+        "compare p.npy y.npy --splits 1",
+        "report p.npy -o out.html",
+        "summarise p.npy -o out.npz",
+    ],
+)
+def test_probabilities_that_are_read_as_logits_are_noted_once(line, tepid_here):
+    code, out, err = tepid_here(*line.split(), "--json")
+    assert code == 0
+    assert json.loads(out)
+    assert err.startswith(NOTE)
+    assert "--probabilities" in err
+    assert err.count("like probabilities") == 1
+    code, _, err = tepid_here(*line.split(), "--json", "--probabilities")
+    assert (code, err) == (0, "")
+
+
+def test_a_header_of_numbers_is_asked_for(made, tepid_here):
+    z = made[0]
+    _write_csv("numbered.csv", ["0", "1", "2", "3"], z)
+    code, out, err = tepid_here("fit", "numbered.csv")
+    assert (code, out) == (2, "")
+    assert "say --header or --no-header" in err
+    for option, rows in (("--header", z), ("--no-header", np.vstack([[0, 1, 2, 3], z]))):
+        printed = _json(tepid_here("fit", "numbered.csv", option, "--json"))
+        assert printed["samples"] == len(rows)
+        assert printed["temperature"] == pytest.approx(tepid.from_logits(rows).value, rel=1e-6)
+
+
+def test_a_column_called_label_has_no_meaning(made, tepid_here):
+    z, y = made
+    _write_csv("guess.csv", ["z0", "z1", "z2", "z3", "label", "weight", "group"], z, y, y, y)
+    printed = _json(tepid_here("fit", "guess.csv", "--json"))
+    assert printed == json.loads(json.dumps(tepid.from_logits(z).as_dict()))
+    code, _, err = tepid_here("score", "guess.csv")
+    assert code == 2
+    assert "labels must name a column of guess.csv" in err
 
 
 def test_a_temperature_at_the_bound_is_said_saved_and_applied(tepid_here):
@@ -225,14 +302,21 @@ def test_apply_writes_the_probabilities_of_the_library(made, tepid_here):
 @pytest.mark.parametrize("suffix", ["npy", "npz", "csv"])
 @pytest.mark.parametrize(
     "options",
-    [["z.npy"], ["both.npz"], ["both.npz#logits"], ["z.csv"], ["p.npy", "--probabilities"]],
+    [
+        ["z.npy"],
+        ["both.npz"],
+        ["both.npz#logits"],
+        ["z.csv"],
+        ["named.csv", "--columns", "cat,dog,eel,fox"],
+        ["p.npy", "--probabilities"],
+    ],
 )
 def test_apply_reads_and_writes_every_format(folder, made, tepid_here, options, suffix):
     said = _json(tepid_here("apply", "cal.json", *options, "-o", f"out.{suffix}", "--json"))
     assert said == {"output": f"out.{suffix}", "samples": 360, "classes": 4}
     expected = tepid.load("cal.json")(made[0])
-    written = tepid.sources.open_source(f"out.{suffix}").whole()
-    np.testing.assert_allclose(written, expected, rtol=1e-5, atol=1e-7)
+    written = tepid.sources.open_source(f"out.{suffix}", probabilities=True).whole().logits
+    np.testing.assert_allclose(np.exp(written), expected, rtol=1e-5, atol=1e-7)
     assert not list(folder.glob(".*"))
 
 
@@ -273,9 +357,13 @@ def test_score_measures_before_and_after(made, tepid_here):
     [
         ["both.npz"],
         ["both.npz#logits"],
-        ["z.csv"],
+        ["both.npz", "labels"],
         ["both.npz", "y.npy"],
+        ["z.csv"],
+        ["z.csv", "labels"],
         ["z.csv", "both.npz#labels"],
+        ["plain.csv", "y.npy"],
+        ["named.csv", "label", "--columns", "cat,dog,eel,fox"],
         ["p.npy", "y.npy", "--probabilities"],
         ["grid.npy", "y.npy", "--class-axis", "1"],
         ["z.npy", "y.npy", "--threads", "2"],
@@ -509,13 +597,34 @@ def test_refusals_reach_a_shell(folder, tepid_here):
 REFUSED = {
     "fit no.npy": "logits file must exist, got no.npy",
     "fit no.npz#x": "logits file must exist, got no.npz",
-    "fit z.txt": "logits file must exist, got z.txt",
-    "fit cal.json": f"logits file must end in {places.ENDINGS}, got cal.json",
+    "fit z.txt": "logits file must end in one of .npy, .npz, .csv, .parquet",
+    "fit cal.json": "logits file must end in one of .npy, .npz, .csv, .parquet",
+    "fit s3::z.npy": "logits file must be a path or one URL, got the chain s3::z.npy",
     "fit both.npz#x": "both.npz must have a member 'x', got logits, labels",
     "fit grid.npy": "class_axis must say where the classes are, got shape (10, 4, 36)",
     "fit z.npy --class-axis 5": "class_axis must be an axis of logits, got 5",
     "fit z.npy --labels no.npy": "labels file must exist, got no.npy",
-    "fit z.npy --labels u.npy": "labels must be in 0..3, got 4 at row",
+    "fit z.npy --labels u.npy": "labels of z.npy must be in 0..3, got 4 at row",
+    "fit z.npy --labels labels": "labels must name a member of z.npy, which has no members",
+    "fit both.npz --labels y": "labels must name a member of both.npz, which has logits, labels",
+    "fit z.csv --labels y": "labels must name a column of z.csv, which has 'logit_0', 'logit_1'",
+    "fit named.csv": "columns must say which columns of named.csv are the logits, since none is",
+    "fit two.csv": "columns must say which columns of two.csv are the logits, since several could",
+    "fit named.csv --columns cat,cow": "columns must be among 'cat', 'dog', 'eel', 'fox', 'label'",
+    "fit named.csv --columns cat,cat": "columns must name each column of logits once",
+    "fit z.csv --columns l* --labels labels": "columns must not name labels, weights or groups",
+    "fit z.npy --columns 0,1": "columns must go with a table, got z.npy",
+    "fit z.npy --where fold=1": "where must go with a table, got z.npy",
+    "fit split.csv --where fold": "--where must be column=value, got fold",
+    "fit split.csv --where =1": "--where must be column=value, got =1",
+    "fit split.csv --where site=1": "where must name a column of split.csv, which has z1, z2",
+    "fit split.csv --where fold=1 --where fold=2": "--where must name each column once",
+    "fit split.csv --where fold=9": "split.csv must have at least one row, got none",
+    "fit z.npy --header": "header must go with a CSV file, got z.npy",
+    "fit counted.csv": "counted.csv begins with 0,1,2…, which may be a header or data",
+    "fit plain.csv --header": "columns must say which columns of plain.csv are the logits",
+    "fit z.csv --no-header": "z.csv must hold numbers, got 'logit_0' at row 0",
+    "fit z.npy --debias --sample-weight u.npy": "sample_weight must be left out with debias",
     "fit z.npy --labels z.npy": "labels must",
     "fit z.npy --labels y.npy --accuracy 0.9": "--labels and --accuracy, got both",
     "fit z.npy --accuracy 93": "accuracy must be in [0, 1], got 93",
@@ -531,7 +640,7 @@ REFUSED = {
     "fit z.npy --threads 0": "threads must be a whole number in 1 to 256, got 0",
     "fit z.npy --sample-weight no.npy": "sample_weight file must exist, got no.npy",
     "fit z.npy --sample-weight z.npy": "sample_weight must",
-    "fit z.npy --probabilities": "probabilities must be in [0, 1], got",
+    "fit z.npy --probabilities": "probabilities of z.npy must be in [0, 1], got",
     "fit z.npy -o no/out.json": "output must be in a folder that exists, got no/out.json",
     "fit z.npy -o .": "output must be a file, got the folder .",
     "fit z.npy -o z.npy": "output must not be one of the inputs, got z.npy",
@@ -543,6 +652,9 @@ REFUSED = {
     "apply cal.json z.npy -o z.npy": "output must not be one of the inputs, got z.npy",
     "apply cal.json z.npy -o cal.json": "output must not be one of the inputs, got cal.json",
     "apply cal.json both.npz#logits -o both.npz": "output must not be one of the inputs",
+    "apply cal.json z.npy --groups u.npy -o u.npy": "output must not be one of the inputs",
+    "apply cal.json *.npy -o z.npy": "output must not be one of the inputs, got z.npy",
+    "apply cal.json . -o z.npy": "output must not be one of the inputs, got z.npy",
     "apply cal.json z.npy -o no/out.npy": "output must be in a folder that exists",
     "apply cal.json z.npy -o out.txt": "output must end in .npy, .npz, .csv or .parquet, got out",
     "apply no.json z.npy -o out.npy": "no.json",
@@ -552,7 +664,7 @@ REFUSED = {
     "apply three.json z.npy -o p.npy": "must have the 3 classes of the calibration, got 4",
     "score z.npy y.npy -c three.json": "must have the 3 classes of the calibration, got 4",
     "score z.npy y.npy -c no.json": "no.json",
-    "score z.npy u.npy": "labels must be in 0..3, got 4 at row",
+    "score z.npy u.npy": "labels of z.npy must be in 0..3, got 4 at row",
     "score grid.npy y.npy": "class_axis must say where the classes are",
     "compare both.npz --format pdf": "--format must be one of table, csv, latex, json, got pdf",
     "compare both.npz --methods uts,magic": "or all, got 'magic'",
@@ -574,23 +686,30 @@ REFUSED = {
 
 @pytest.mark.parametrize(("line", "said"), REFUSED.items(), ids=REFUSED.keys())
 def test_bad_input_is_one_sentence_and_leaves_every_file_alone(line, said, folder, tepid_here):
+    _write_csv("two.csv", ["a0", "a1", "b0", "b1"], *np.ones((4, 5)))
+    (folder / "counted.csv").write_text("0,1,2\n3.5,1,0\n0,4,1\n")
     before = _contents(folder)
     _assert_refused(tepid_here(*line.split()), said, folder, before)
 
 
 @pytest.mark.parametrize(
-    "line", ["score z.npy", "compare z.npy", "score plain.csv", "score one.npz"]
+    "line",
+    [
+        "score z.npy",
+        "compare z.npy",
+        "score plain.csv",
+        "compare named.csv --columns cat,dog,eel,fox",
+        "score one.npz",
+    ],
 )
 def test_labels_that_are_missing_are_missed_and_not_read_from_the_logits(
     line, folder, tepid_here, made
 ):
     np.savez("one.npz", scores=made[0])
-    np.savetxt("plain.csv", made[0], delimiter=",")
     before = _contents(folder)
     result = tepid_here(*line.split())
-    _assert_refused(result, "labels", folder, before)
-    assert "at row" not in result[2]
-    assert "each of the" not in result[2]
+    _assert_refused(result, "labels must name a ", folder, before)
+    assert "got 'labels'" in result[2]
 
 
 @pytest.mark.parametrize(
@@ -694,11 +813,12 @@ def test_a_file_that_is_no_calibration_is_refused(content, folder, tepid_here):
 
 def test_a_damaged_file_is_one_sentence_too(folder, tepid_here):
     (folder / "z.npy").write_bytes((folder / "z.npy").read_bytes()[:-1])
-    (folder / "z.csv").write_bytes(b"a,b\n1,2\ncaf\xe9,2\n")
+    (folder / "z.csv").write_bytes(b"z0,z1\n1,2\ncaf\xe9,2\n")
+    (folder / "both.npz").write_bytes((folder / "both.npz").read_bytes()[:-90])
     before = _contents(folder)
-    for name in ("z.npy", "z.csv"):
+    for name in ("z.npy", "z.csv", "both.npz"):
         result = tepid_here("fit", name, "-o", "out.json")
-        _assert_refused(result, f"{name} must ", folder, before)
+        _assert_refused(result, f"tepid: {name} ", folder, before)
 
 
 @pytest.mark.slow
@@ -716,6 +836,7 @@ def test_streams_that_are_closed_or_plain_do_no_harm(folder):
 def test_fit_takes_each_kind_of_evidence(folder, made, tepid_here):
     z, y = made
     np.savez(folder / "few.npz", logits=z[:30], labels=y[:30])
+    _write_csv("few.csv", ["z0", "z1", "z2", "z3", "labels"], z[:30], y[:30])
     rng = np.random.default_rng(0)
     other, more = (z + 0.5 * rng.normal(size=z.shape) for _ in range(2))
     np.save(folder / "other.npy", other)
@@ -732,6 +853,7 @@ def test_fit_takes_each_kind_of_evidence(folder, made, tepid_here):
         "--source few.npz": tepid.from_source(z, z[:30], y[:30]),
         "--source few.npz --shift none": tepid.from_source(z, z[:30], y[:30], shift="none"),
         "--few few.npz": tepid.from_few_labels(z, z[:30], y[:30]),
+        "--few few.csv": tepid.from_few_labels(z, z[:30], y[:30]),
         "--odds": tepid.from_odds(z),
         "--odds --prior q.npy": tepid.from_odds(z, prior=[0.4, 0.3, 0.2, 0.1]),
         "--guarded": tepid.guarded(z),
@@ -740,6 +862,27 @@ def test_fit_takes_each_kind_of_evidence(folder, made, tepid_here):
     for options, t in expected.items():
         printed = _json(tepid_here("fit", "z.npy", *options.split(), "--json"))
         assert printed == json.loads(json.dumps(t.as_dict())), options
+
+
+def test_evidence_in_other_files_is_read_like_the_logits(folder, made, tepid_here):
+    z, y = made
+    p = np.load("p.npy")
+    np.savez(folder / "few.npz", logits=z[:30], labels=y[:30])
+    np.savez(folder / "few_p.npz", logits=p[:30], labels=y[:30])
+    _write_csv("few.csv", ["fox", "cat", "dog", "eel", "labels"], z[:30, [3, 0, 1, 2]], y[:30])
+    few = tepid.from_few_labels(z, z[:30], y[:30])
+    third = tepid.from_few_labels(z[1::3], z[:30], y[:30])
+    expected = {
+        "p.npy --probabilities --few few_p.npz": few,
+        "p.npy --probabilities --also p.npy": tepid.from_models(z, z),
+        "named.csv --columns cat,dog,eel,fox --few few.csv": few,
+        "named.csv --columns cat,dog,eel,fox --header --few few.npz": few,
+        "split.csv --where fold=1 --few few.npz": third,
+    }
+    for options, t in expected.items():
+        printed = _json(tepid_here("fit", *options.split(), "--json"))
+        assert printed["temperature"] == pytest.approx(t.value, rel=1e-6), options
+        assert printed["samples"] == t.samples
 
 
 @pytest.mark.parametrize(
@@ -758,7 +901,8 @@ def test_fit_takes_each_kind_of_evidence(folder, made, tepid_here):
         ("--odds --guarded", "one of --guarded and --odds, got both"),
         ("--shift none", "--shift must go with --source"),
         ("--source both.npz --shift odd", "shift must be one of any, label, none, got 'odd'"),
-        ("--few z.npy", "labels must be a file of their own beside z.npy"),
+        ("--few z.npy", "labels must name a member of z.npy, which has no members"),
+        ("--source plain.csv", "labels must name a column of plain.csv"),
     ],
 )
 def test_evidence_that_does_not_fit_is_refused(options, said, folder, tepid_here):

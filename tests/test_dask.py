@@ -10,8 +10,7 @@ import pytest
 
 import tepid
 from tepid.engines.dask import Dask
-from tepid.sources.block import Block, Part
-from tepid.sources.parts import from_parts
+from tepid.sources import Batch, Source
 
 dask = pytest.importorskip("dask", reason="Dask is not installed")
 da = pytest.importorskip("dask.array", reason="Dask is not installed")
@@ -87,7 +86,6 @@ def test_probabilities_are_read_as_such(rows):
     p = _softmax(rows[0])
     lazy = tepid.sources.open_source(da.from_array(p, chunks=(700, CLASSES)), probabilities=True)
     here = tepid.sources.open_source(p, probabilities=True)
-    assert lazy.parts[0].lazy is not None
     assert tepid.from_logits(lazy).value == pytest.approx(tepid.from_logits(here).value, rel=1e-9)
 
 
@@ -101,14 +99,14 @@ def test_what_is_no_probability_is_named_with_its_partition(rows):
 
 @pytest.fixture(scope="module")
 def frame(rows):
-    table = pd.DataFrame(rows[0], columns=[f"class {k}" for k in range(CLASSES)])
-    table["label"], table["id"] = rows[1], np.arange(ROWS)
+    table = pd.DataFrame(rows[0], columns=[f"class_{k}" for k in range(CLASSES)])
+    table["y"], table["id"] = rows[1], np.arange(ROWS)
     table["site"] = np.where(np.arange(ROWS) % 3, "here", "there")
     return table
 
 
 def test_a_data_frame_has_its_labels_and_groups_in_columns(rows, frame):
-    lazy = tepid.from_labels(dd.from_pandas(frame, npartitions=5), groups="site")
+    lazy = tepid.from_labels(dd.from_pandas(frame, npartitions=5), "y", groups="site")
     here = tepid.from_labels(*rows, groups=frame["site"].to_numpy())
     assert lazy.value == pytest.approx(here.value, rel=1e-9)
     for name, t in here.groups.items():
@@ -130,7 +128,7 @@ def test_a_partition_that_a_filter_leaves_empty_changes_nothing(rows, frame):
 
 def test_an_unknown_column_is_named(frame):
     lazy = dd.from_pandas(frame, npartitions=2)
-    with pytest.raises(tepid.InputError, match=r"groups must name one of the columns .*'place'"):
+    with pytest.raises(tepid.InputError, match=r"groups must name a column .*'place'"):
         tepid.from_logits(lazy, groups="place")
 
 
@@ -147,34 +145,30 @@ def test_labels_that_are_too_few_are_counted(rows):
         tepid.from_labels(z, y)
 
 
-def test_peers_that_are_cut_elsewhere_are_refused(rows):
+def test_other_models_with_other_partitions_are_refused(rows):
     z, other = da.from_array(rows[0], chunks=(600, 6)), da.from_array(rows[0], chunks=(700, 6))
-    with pytest.raises(tepid.InputError, match="other 1 must be cut into parts as the logits are"):
+    with pytest.raises(tepid.InputError, match="other models must have the partitions of the log"):
         tepid.from_models(z, other)
 
 
-def test_one_file_of_parquet_is_a_task_for_every_run_of_row_groups(
-    rows, alone, tmp_path, monkeypatch
-):
-    pq = pytest.importorskip("pyarrow.parquet", reason="Parquet needs pyarrow")
-    monkeypatch.setattr("tepid.sources.shards._LOGITS_PER_PIECE", CLASSES * 1000)
-    table = pd.DataFrame({"logits": list(rows[0]), "label": rows[1]})
-    table.to_parquet(tmp_path / "z.parquet", row_group_size=500)
-    assert pq.ParquetFile(tmp_path / "z.parquet").num_row_groups == 7
-    tasks = []
-    with dask.callbacks.Callback(pretask=lambda key, *_: tasks.append(str(key))):
-        found = tepid.from_logits(tmp_path / "z.parquet", engine=Dask())
-    assert found.value == pytest.approx(alone["logits"], rel=1e-9)
-    assert len({key for key in tasks if "tepid-reading" in key}) == 4
-    labelled = tepid.from_labels(tmp_path / "z.parquet", engine=Dask())
-    assert labelled.value == pytest.approx(alone["labels"], rel=1e-9)
+def test_row_groups_of_one_parquet_file_are_parts(tmp_path):
+    z = np.random.default_rng(0).normal(size=(9000, 4096)).astype(np.float32)
+    table = pd.DataFrame({"logits": list(z)})
+    table.to_parquet(tmp_path / "z.parquet", row_group_size=1000)
+    source = tepid.sources.open_source(tmp_path / "z.parquet")
+    assert [part.rows for part in source.parts] == [5000, 4000]
+    found = tepid.from_accuracy(tmp_path / "z.parquet", 0.01, engine=Dask())
+    alone = tepid.from_accuracy(z, 0.01)
+    assert found.value == pytest.approx(alone.value, rel=1e-9)
 
 
 def test_halves_of_rows_that_are_not_counted_are_refused(rows, tmp_path):
     for number, part in enumerate(np.array_split(rows[0], 3)):
         np.savetxt(tmp_path / f"{number}.csv", part, delimiter=",")
     assert tepid.from_logits(tmp_path, engine=Dask()).samples == ROWS
-    said = r"^rows must have numbers, .* got parts before [12].csv whose rows are not counted$"
+    said = (
+        r"^logits must have numbered rows .* got parts before [12].csv whose rows are not counted$"
+    )
     with pytest.raises(tepid.InputError, match=said):
         tepid.from_logits(tmp_path, debias=True, engine=Dask())
 
@@ -184,20 +178,17 @@ def test_an_array_of_no_rows_is_refused():
         tepid.from_logits(da.zeros((0, 3), chunks=(5, 3)))
 
 
-def test_tasks_are_called_by_what_they_do_and_only_summaries_travel(rows):
-    seen = {}
+def test_only_summaries_travel(rows):
+    sizes = []
 
     def done(key, result, *_):
-        seen.setdefault(dask.utils.key_split(key), []).append(len(pickle.dumps(result)))
+        if dask.utils.key_split(key).startswith("tepid-"):
+            sizes.append(len(pickle.dumps(result)))
 
     with dask.callbacks.Callback(posttask=done):
-        tepid.from_logits(da.from_array(rows[0], chunks=(300, CLASSES)))
-    named = {name for name in seen if name.startswith("tepid-")}
-    assert {"tepid-reading", "tepid-summing", "tepid-finishing", "tepid-adding"} <= named
-    assert len(seen["tepid-reading"]) == 11
-    assert len(seen["tepid-adding"]) == 3 * (2 + 1)  # eleven by eight, then two
-    for name in named - {"tepid-question"}:
-        assert max(seen[name]) < rows[0].nbytes / 4 / 3, name
+        tepid.from_accuracy(da.from_array(np.tile(rows[0], (40, 1)), chunks=(30000, CLASSES)), 0.6)
+    assert sizes
+    assert max(sizes) < 40_000  # a partition has 720,000 bytes
 
 
 # ---- on a cluster of two processes, which fail
@@ -215,24 +206,28 @@ def client():
 
 def _shards(rows, faults=()):
     ends = np.linspace(0, ROWS, 8).astype(int)
-    return from_parts(
-        tuple(
-            Part(f"shard {i}", _Shard(rows[a:b], f"shard {i}", dict(faults).get(i)), int(b - a))
-            for i, (a, b) in enumerate(itertools.pairwise(ends))
-        )
-    )
+    parts = [
+        _Shard(rows[a:b], f"shard {i}", dict(faults).get(i))
+        for i, (a, b) in enumerate(itertools.pairwise(ends))
+    ]
+    return Source(tuple(parts), classes=CLASSES)
 
 
 class _Shard:
     """Rows that are read well, but for a fault the first time."""
 
-    def __init__(self, rows, name, fault=None):
-        self.rows, self.name, self.fault = rows, name, fault
+    portable = True
 
-    def __call__(self, _rows):
+    def __init__(self, logits, name, fault=None):
+        self.logits, self.name, self.fault, self.rows = logits, name, fault, len(logits)
+
+    def batches(self, _size):
         if self.fault:
             self.fault()
-        yield Block(self.rows, None, None, 0, self.name)
+        yield Batch(self.logits, name=self.name)
+
+    def select(self, _keep):
+        return self
 
 
 class _Once:

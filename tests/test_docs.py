@@ -67,7 +67,7 @@ def test_every_table_comes_from_its_committed_file():
 
 @pytest.mark.parametrize(
     "name",
-    ["evidence", "rules", "speed", "assumption", "memory", "reproduction", "any_size"],
+    ["evidence", "rules", "speed", "assumption", "memory", "reproduction", "reading"],
 )
 def test_results_say_how_they_came_about(name):
     assert _result(name)["command"].startswith(f"python benchmarks/{name}.py")

@@ -260,10 +260,10 @@ class Workers(Threads):
     """Every worker sums its own rows and sends the sum, which is added in any order."""
 
     def total(self, of, source, stage):  # noqa: ARG002  # the seam of an engine
-        blocks = list(source.blocks(rows_per_block(source.classes or 64) // 500))
+        batches = list(source.batches(rows_per_block(source.classes or 64) // 500))
         sums = []
         for worker in range(5):
-            mine = [of(block) for block in blocks[worker::5]]
+            mine = [of(batch) for batch in batches[worker::5]]
             if mine:
                 sums.append(pickle.dumps(_added(mine)))
         return _added([pickle.loads(part) for part in reversed(sums)])
@@ -334,7 +334,7 @@ def tables(tmp_path, monkeypatch):
     z, y, g = Z[:900], Y[:900], np.where(G[:900] == "tiny", "[red]tiny, far", G[:900])
     with Path("l.csv").open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow([*"abcdef", "site", "labels"])
+        writer.writerow([*(f"logit_{k}" for k in range(6)), "site", "labels"])
         writer.writerows([*row, site, label] for row, site, label in zip(z, g, y, strict=True))
     np.savez("l.npz", logits=z, labels=y, site=g)
     np.save("sites.npy", g)
@@ -344,9 +344,9 @@ def tables(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("file", "labels", "groups"),
     [
-        ("l.csv", "l.csv#labels", "site"),
+        ("l.csv", "labels", "site"),
         ("l.csv", "l.csv#labels", "l.csv#site"),
-        ("l.npz", "l.npz#labels", "site"),
+        ("l.npz", "labels", "site"),
         ("l.npz", "l.npz#labels", "sites.npy"),
     ],
 )
@@ -400,7 +400,7 @@ def test_few_labels_find_their_groups_in_their_own_file(tables, tepid_here):
     assert "--groups must name a column of both files with --few, got sites.npy" in err
     code, _, err = tepid_here("fit", "l.npz", "--groups", "nosuch")
     assert code == 2
-    assert "l.npz must have a member 'nosuch', got logits, labels, site" in err
+    assert "groups must name a member of l.npz, which has logits, labels, site" in err
 
 
 def test_one_group_has_one_name_however_it_is_stored():

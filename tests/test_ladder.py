@@ -173,7 +173,7 @@ def test_few_labels_refuse_other_classes_and_no_labels(fashion):
     with pytest.raises(
         tepid.InputError, match=r"labelled_logits must have the 10 classes .* got 4"
     ):
-        tepid.from_few_labels(z, np.eye(4), [0, 1, 2, 3])
+        tepid.from_few_labels(z, 2 * np.eye(4), [0, 1, 2, 3])
     with pytest.raises(tepid.InputError, match="labels must be given"):
         tepid.from_few_labels(z, z[:5], None)
 
@@ -418,12 +418,9 @@ class _Counted:
 
 
 @pytest.mark.parametrize("shift", ["any", "label", "none"])
-def test_the_source_is_read_twice_and_the_target_once(shift):
+def test_the_target_may_be_an_iterator_and_the_source_may_not(shift):
     old, y, new, _ = _shifted(n=3000)
-    past, now = _Counted(3 * old), _Counted(3 * new)
-    t = tepid.from_source(now, past, y, shift=shift)
-    assert (past.times, now.times) == (2, 1)
-    # Which an iterator can be.
+    t = tepid.from_source(3 * new, 3 * old, y, shift=shift)
     once = tepid.from_source(iter(np.array_split(3 * new, 4)), 3 * old, y, shift=shift)
     assert once.value == pytest.approx(t.value, rel=1e-9)
     with pytest.raises(tepid.InputError, match="source_logits must be readable more than once"):

@@ -264,7 +264,7 @@ def test_debias_brings_few_rows_nearer_to_many(fashion):
 
 
 def test_debias_leaves_a_bound_alone():
-    t = tepid.from_logits([[1.0, 0.0]], debias=True)
+    t = tepid.from_logits([[2.0, 0.0]], debias=True)
     assert t.status == "at-bound"
     assert t.method == "uts"
     two = tepid.from_logits([[1.0, 0.0, 0.5], [0.0, 3.0, 1.0]], debias=True)

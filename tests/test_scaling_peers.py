@@ -184,10 +184,10 @@ def test_bins_of_equal_mass_hold_equal_weight_and_part_no_ties():
     assert count.tolist() == [100] * 10
     assert set(own) <= set(p)
     np.testing.assert_allclose(c.values[0], (y == 0)[p <= own[0]].mean())
-    tied = scaling.histogram(np.repeat([[1.0, 0.0], [0.0, 1.0]], [30, 70], axis=0), [0] * 100)
+    tied = scaling.histogram(np.repeat([[2.0, 1.0], [1.0, 2.0]], [30, 70], axis=0), [0] * 100)
     assert len(tied.values) == 30
     tied = scaling.histogram(
-        np.repeat([[1.0, 0.0], [0.0, 1.0]], [30, 70], axis=0), [0] * 100, spacing="mass"
+        np.repeat([[2.0, 1.0], [1.0, 2.0]], [30, 70], axis=0), [0] * 100, spacing="mass"
     )
     assert tied.starts.tolist() == [0, 1, 2]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tepid
-from tepid.sources import frames
+from tepid.sources.spark import probabilities_expression
 
 sql = pytest.importorskip("pyspark.sql", reason="Spark is not installed")
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
@@ -68,7 +68,7 @@ def lists(session):
 
 @pytest.fixture(scope="module")
 def columns(session):
-    table = {f"class {k}": Z[:, k] for k in range(CLASSES)} | {"label": Y, "site": SITE}
+    table = {f"class_{k}": Z[:, k] for k in range(CLASSES)} | {"label": Y, "site": SITE}
     return session.createDataFrame(pa.table(table)).repartition(3)
 
 
@@ -95,7 +95,7 @@ def test_empty_and_one_row_partitions_do_not_matter(lists):
 
 
 def test_groups_are_a_column(lists):
-    t = tepid.from_labels(lists, groups="site")
+    t = tepid.from_labels(lists, "label", groups="site")
     alone = tepid.from_labels(Z, Y, groups=SITE)
     for name, own in alone.groups.items():
         assert t.groups[name].value == pytest.approx(own.value, rel=1e-9)
@@ -111,9 +111,11 @@ def test_threads_can_read_it_too(lists):
     assert t.value == pytest.approx(tepid.from_accuracy(Z, 0.6).value, rel=1e-9)
 
 
-def test_only_what_is_wanted_is_selected(lists):
-    source = tepid.sources.open_source(lists)
-    assert source.frame.frame.columns == ["logits", "label"]
+def test_a_column_that_was_not_named_is_not_computed(lists):
+    broken = lists.withColumn("label", sql.functions.raise_error(sql.functions.lit("read")))
+    assert tepid.from_accuracy(broken, 0.6).value == pytest.approx(
+        tepid.from_accuracy(Z, 0.6).value, rel=1e-9
+    )
 
 
 def test_a_bad_row_is_named_with_its_partition(session):
@@ -139,9 +141,9 @@ def test_a_frame_without_rows_is_refused(lists):
     ("call", "sentence"),
     [
         (lambda f: tepid.from_labels(f, Y), "labels must name a column of the Spark frame"),
-        (lambda f: tepid.from_logits(f, groups="place"), "groups must name one of the columns"),
-        (lambda f: tepid.from_models(f, f), "others must be read with the logits"),
-        (lambda f: tepid.from_logits(f.select("id")), "logits must have columns of fractions"),
+        (lambda f: tepid.from_logits(f, groups="place"), "groups must name a column"),
+        (lambda f: tepid.from_models(f, f), "other models must be columns in Spark"),
+        (lambda f: tepid.from_logits(f.select("id")), "columns must say which columns"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(lists, call, sentence):
@@ -159,7 +161,7 @@ def test_probabilities_are_read_as_such(session):
 
 def test_an_expression_of_spark_applies_a_temperature(lists):
     t = tepid.from_accuracy(lists, 0.6)
-    expression = frames.probabilities_expression(t.value)
+    expression = probabilities_expression(t.value)
     applied = lists.selectExpr("id", f"{expression} AS p").toArrow()
     order = np.argsort(applied["id"].to_numpy())
     p = np.stack(applied["p"].to_pylist())[order]

@@ -80,15 +80,25 @@ def test_guarded_is_told_from_the_second_round(run):
     assert told["temperature"] == pytest.approx(tepid.guarded(_all(), budget=0.02).value, rel=1e-5)
 
 
-def test_a_bad_shard_can_be_left_out(run, tepid_here):
+def test_a_damaged_file_stops_the_sums_and_is_named(tepid_here):
     Path("broken.npy").write_bytes(b"\x93NUMPY")
-    _each(run)
-    code, _, said = tepid_here(
-        "summarise", "north.npy", "broken.npy", "south.npy", "--on-error", "skip", "-o", "both.npz"
-    )
-    assert code == 0
-    assert "1 of 3 files were left out" in said
-    assert tepid.Summaries.load("both.npz").curve == tepid.Summaries.load("all.npz").curve
+    code, out, err = tepid_here("summarise", "north.npy", "broken.npy", "-o", "both.npz")
+    assert (code, out) == (2, "")
+    assert err.startswith("tepid: broken.npy cannot be read: ")
+    assert not Path("both.npz").exists()
+
+
+def test_some_rows_and_columns_of_a_table_are_summarised(run):
+    z = np.load("north.npy")
+    rows = np.column_stack([z, np.load("north_y.npy"), np.arange(len(z)) % 2])
+    header = "cat,dog,eel,fox,gnu,species,fold"
+    np.savetxt("north.csv", rows, delimiter=",", header=header, comments="")
+    run("summarise", "north.csv", "--columns", "cat,dog,eel,fox,gnu", "--labels", "species",
+        "--where", "fold=1", "-o", "table.npz")  # fmt: skip
+    found = json.loads(run("fit", "--summary", "table.npz", "--json"))
+    whole = tepid.from_labels(z[1::2], np.load("north_y.npy")[1::2])
+    assert found["samples"] == 400
+    assert found["temperature"] == pytest.approx(whole.value, rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +108,12 @@ def test_a_bad_shard_can_be_left_out(run, tepid_here):
         (("fit", "--summary", "first.npz", "north.npy"), "--summary must go without logits"),
         (("fit", "--summary", "first.npz", "--labels", "y.npy"), "without --labels, which needs"),
         (("fit", "--summary", "first.npz", "--debias"), "without --debias, which needs rows"),
-        (("fit", "--summary", "first.npz", "--checkpoint", "d"), "without --checkpoint"),
+        (("fit", "--summary", "first.npz", "--engine", "dask"), "without --engine, which needs"),
+        (("fit", "--summary", "first.npz", "--columns", "a,b"), "without --columns, which needs"),
+        (("fit", "--summary", "first.npz", "--where", "a=1"), "without --where, which needs rows"),
+        (("fit", "--summary", "first.npz", "--no-header"), "without --header, which needs rows"),
+        (("fit", "--summary", "first.npz", "--sample-weight", "w"), "without --sample-weight"),
+        (("fit", "--summary", "first.npz", "--probabilities"), "without --probabilities"),
         (("fit", "--summary", "north.npy"), "must be a file of Summaries saved by tepid"),
         (("fit", "--summary", "none.npz"), "No such file"),
         (("fit",), "logits must be given, got neither them nor a --summary"),

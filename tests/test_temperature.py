@@ -37,7 +37,7 @@ def test_probabilities_are_the_softmax_of_logits_over_t(network, temperature):
 
 
 def test_above_one_softens():
-    z = [[1.0, 0.0]]
+    z = [[2.0, 0.0]]
     assert _at(2.0, 2)(z)[0, 0] < _at(1.0, 2)(z)[0, 0] < _at(0.5, 2)(z)[0, 0]
 
 

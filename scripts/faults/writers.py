@@ -38,15 +38,15 @@ def made(folder: Path, rng: np.random.Generator) -> list[Writer]:
     sums = [tepid.summarise(z, engine=tepid.Threads(1)) for z in both]
     rows = [t(z) for t, z in zip(fits, both, strict=True)]
 
-    def blocks(path: Path, which: int) -> None:
-        tepid.sources.write_blocks(path, iter(np.array_split(rows[which], 10)))
+    def batches(path: Path, which: int) -> None:
+        tepid.sources.write_batches(path, iter(np.array_split(rows[which], 10)))
 
     def report(path: Path, which: int) -> None:
         z, engine = both[which][:2000], tepid.Threads(1)
         tepid.report.write(path, z, temperatures=[fits[which]], engine=engine)
 
     kinds: dict[str, tuple[str, Callable[[Path, int], None]]] = {
-        f"rows.{ending}": ("probabilities", blocks) for ending in ("npy", "npz", "csv", "parquet")
+        f"rows.{ending}": ("probabilities", batches) for ending in ("npy", "npz", "csv", "parquet")
     }
     kinds["calibration.json"] = ("temperature", lambda path, i: fits[i].save(path))
     kinds["sums.npz"] = ("summaries", lambda path, i: sums[i].save(path))

@@ -6,14 +6,16 @@ Nothing here guesses. A one-dimensional array is binary logits, more than two di
 
 import math
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tepid.errors import InputError, RowError
+from tepid.errors import InputError, ProbabilityWarning, RowError
 from tepid.scalars import number, whole
-from tepid.shapes import matrix
+from tepid.shapes import class_back, class_last, matrix
+from tepid.tables import is_frame, read_frame
 
 Array = NDArray[Any]
 Float32 = NDArray[np.float32]
@@ -36,6 +38,8 @@ def as_array(data: ArrayLike, name: str = "logits") -> Any:
     if torch is not None and isinstance(data, torch.Tensor):
         tensor = data.detach()
         data = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    if name == "logits" and is_frame(data):
+        data = read_frame(data)
     if isinstance(data, np.ma.MaskedArray):
         raise InputError(f"{name} must be a plain array, with -inf for what is masked, got a mask")
     try:
@@ -206,6 +210,44 @@ def probability_matrix(probabilities: Any, name: str = "probabilities") -> Array
         row = int(wrong.argmax())
         raise RowError(name, "sum to one over the classes", f"a sum of {total[row]:.6g}", row)
     return np.asarray(p)
+
+
+def look_like_probabilities(logits: Any) -> bool:
+    """Whether every row of a batch (n, k) is non-negative and sums to one.
+
+    The first row decides for almost all logits, so this costs next to nothing.
+    """
+    if logits.ndim != 2 or logits.shape[1] < 2 or not len(logits):
+        return False
+    for rows in (logits[:1], logits):
+        if not bool((rows >= 0).all()):
+            return False
+        total = rows.sum(-1)
+        if not bool((abs(total - 1) <= 1e-3).all()):
+            return False
+    return True
+
+
+def warn_probabilities(name: str = "logits") -> None:
+    """Warn that values look like probabilities and were read as logits."""
+    warnings.warn(
+        f"Every row of {name} is non-negative and sums to one, like probabilities, but was read "
+        "as logits. If these are probabilities, say probabilities=True (--probabilities).",
+        ProbabilityWarning,
+        stacklevel=3,
+    )
+
+
+def log_probabilities(probabilities: Any, class_axis: int | None = None) -> Any:
+    """The logarithms of probabilities of any shape, in that shape; a tensor stays a tensor."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(probabilities, torch.Tensor):
+        found = log_probabilities(as_array(probabilities.detach().cpu()), class_axis)
+        return torch.from_numpy(found).to(probabilities.device)
+    p = class_last(as_array(probabilities), class_axis)
+    if p.ndim < 3:
+        return class_back(logits_of(p), class_axis)
+    return class_back(logits_of(p.reshape(-1, p.shape[-1])).reshape(p.shape), class_axis)
 
 
 def logits_of(probabilities: ArrayLike) -> Array:

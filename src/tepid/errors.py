@@ -1,4 +1,7 @@
-"""What tepid says of input that it cannot use: one sentence, and the row that is to blame."""
+"""Errors and warnings: one sentence each, naming the argument and the row."""
+
+import importlib
+from typing import Any
 
 
 class InputError(ValueError):
@@ -19,3 +22,16 @@ class RowError(InputError):
     def moved(self, start: int, name: str | None = None) -> "RowError":
         """The same complaint about row `start + row` of the data called `name`."""
         return RowError(name or self.name, self.must, self.got, start + self.row)
+
+
+class ProbabilityWarning(UserWarning):
+    """The values look like probabilities and were taken for logits."""
+
+
+def require(module: str, extra: str, what: str) -> Any:
+    """An optional module, or one sentence that says how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        package = module.partition(".")[0]
+        raise InputError(f"{what} needs {package}: pip install 'tepid[{extra}]'") from None

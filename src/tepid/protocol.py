@@ -45,7 +45,7 @@ class _Set:
         return Part(*part, known, self.few, others, self.source, self.strength, engine)
 
 
-def compare(  # noqa: PLR0913  # each is an option of the protocol, by keyword
+def compare(  # each is an option of the protocol, by keyword
     logits: Any,
     labels: Any,
     *,
@@ -113,10 +113,11 @@ def _peer(number: int, other: Any, z: Array) -> Array:
 
 def _checked_source(logits: Any, labels: Any) -> tuple[Array, Int64]:
     """An older set in memory, every row of it looked at once."""
-    past = open_source(logits, labels=labels)
-    if past.weight is not None:
+    source = open_source(logits, labels=labels)
+    if source.weighted:
         raise InputError("sample_weight must be left out of the source to compare, got one")
-    z = past.whole()
+    past = source.whole()
+    z = past.logits
     try:
         Tails.of(z)
     except RowError as error:

@@ -55,14 +55,26 @@ class Temperature:
     def __float__(self) -> float:
         return self.value
 
-    def __call__(self, logits: Any, *, groups: Any = None, class_axis: int | None = None) -> Any:
+    def __call__(
+        self,
+        logits: Any,
+        *,
+        groups: Any = None,
+        class_axis: int | None = None,
+        probabilities: bool = False,
+    ) -> Any:
         """Probabilities, softmax(logits / T), in the shape and memory order of the logits.
 
         float64 gives float64, everything else float32; torch tensors give tensors on their device;
         binary logits (n,) or (n, 1) give (n, 2). A row's largest logit keeps its largest
         probability, and float32 logits keep their order. With `groups`, one name per row, each row
-        gets its group's temperature, and that of all rows where its group was not fitted.
+        gets its group's temperature, and that of all rows where its group was not fitted. With
+        `probabilities` the values are uncalibrated probabilities instead of logits.
         """
+        if probabilities:
+            return self(
+                arrays.log_probabilities(logits, class_axis), groups=groups, class_axis=class_axis
+            )
         if groups is not None:
             return self._by_group(logits, groups, class_axis)
         torch = sys.modules.get("torch")
@@ -76,6 +88,8 @@ class Temperature:
             )
         k = shapes.class_count(z)
         self.check_classes(k)
+        if arrays.look_like_probabilities(z):
+            arrays.warn_probabilities()
         lead = z.shape[:1] if z.ndim == 1 else z.shape[:-1]
         wide = z.dtype.kind == "f" and z.dtype.itemsize >= np.float64().itemsize
         out = np.empty((*lead, k), np.float64 if wide else np.float32)

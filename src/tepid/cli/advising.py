@@ -1,11 +1,12 @@
 """`tepid advise`."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import tepid
 from tepid.cli import evidence, options, output
+from tepid.cli.inputs import Reading
 
 
 def advise(
@@ -14,8 +15,12 @@ def advise(
     also: options.Also = None,
     source: options.OlderSet = None,
     few: options.Few = None,
-    labels: Annotated[str | None, typer.Option(help="Labels of every row, if there are.")] = None,
-    filter: options.Filter = None,  # noqa: A002  # the option's name
+    labels: options.AllLabels = None,
+    columns: options.Columns = None,
+    where: options.Where = None,
+    header: options.Header = None,
+    probabilities: options.Probabilities = False,
+    class_axis: options.ClassAxis = None,
     threads: options.ThreadCount = None,
     as_json: options.Json = False,
 ) -> None:
@@ -23,15 +28,15 @@ def advise(
 
     Example: tepid advise logits.npy --accuracy 0.93
     """
-    data = tepid.sources.open_source(logits, labels=labels, filter=filter)
+    reading = Reading(columns, tuple(where or ()), header, probabilities, class_axis)
+    data = reading.open(logits, labels=labels)
     with output.working(threads) as engine:
         advice = tepid.advise(
             data,
             accuracy=None if accuracy is None else evidence.accuracy_of(accuracy)[0],
-            others=tuple(also or ()),
-            source=_labelled(source),
-            few=_labelled(few),
-            labels=None if labels is None else data.labels,
+            others=tuple(reading.open_other(other) for other in also or ()),
+            source=_labelled(source, reading),
+            few=_labelled(few, reading),
             engine=engine,
         )
     if as_json:
@@ -54,5 +59,5 @@ def advise(
     screen.print(str(advice), markup=False, soft_wrap=True)
 
 
-def _labelled(path: str | None) -> tuple[str, str] | None:
-    return None if path is None else (path, output.labels_beside(path))
+def _labelled(path: str | None, reading: Reading) -> tuple[Any, None] | None:
+    return None if path is None else (reading.open_other(path, labels="labels"), None)

@@ -26,6 +26,7 @@ from tepid.cli import (
     summarising,
     tabling,
 )
+from tepid.cli.output import with_notes
 
 _GREETING = """\
 tepid {}: trustworthy confidence for any trained classifier, without labels.
@@ -63,14 +64,14 @@ def _options(
         typer.echo(_GREETING.format(importlib.metadata.version("tepid")), nl=False)
 
 
-app.command()(fitting.fit)
-app.command()(advising.advise)
-app.command(name="apply")(applying.apply)
-app.command()(scoring.score)
-app.command()(comparing.compare)
-app.command(name="onnx")(deploying.deploy)
-app.command()(reporting.report)
-app.command()(summarising.summarise)
+app.command()(with_notes(fitting.fit))
+app.command()(with_notes(advising.advise))
+app.command(name="apply")(with_notes(applying.apply))
+app.command()(with_notes(scoring.score))
+app.command()(with_notes(comparing.compare))
+app.command(name="onnx")(with_notes(deploying.deploy))
+app.command()(with_notes(reporting.report))
+app.command()(with_notes(summarising.summarise))
 app.command()(summarising.merge)
 app.command()(demonstrating.demo)
 app.command()(examining.doctor)

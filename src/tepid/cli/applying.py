@@ -7,6 +7,7 @@ import typer
 
 import tepid
 from tepid.cli import options, output, scaled, spreading
+from tepid.cli.inputs import Reading
 
 
 def apply(
@@ -23,7 +24,9 @@ def apply(
         typer.Option("--format", help="Into a folder: npy, csv or parquet for every file."),
     ] = None,
     groups: options.Groups = None,
-    filter: options.Filter = None,  # noqa: A002  # the option's name
+    columns: options.Columns = None,
+    where: options.Where = None,
+    header: options.Header = None,
     probabilities: options.Probabilities = False,
     class_axis: options.ClassAxis = None,
     threads: options.ThreadCount = None,
@@ -33,17 +36,13 @@ def apply(
 
     Example: tepid apply calibration.json logits.npy -o probabilities.npy
     """
-    into = spreading.targets(out, logits, form) if spreading.is_folder(out) else None
-    _check(out, form, class_axis, [*logits, calibration], folder=into is not None)
+    others = [str(calibration), *([] if groups is None else [groups])]
+    into = spreading.targets(out, logits, form, others) if spreading.is_folder(out) else None
+    _check(out, form, class_axis, [*logits, *others], folder=into is not None)
     calibrator = scaled.load(calibration)
     output.doubts(calibrator)
-    source = tepid.sources.open_source(
-        list(logits) if into is not None or len(logits) > 1 else logits[0],
-        class_axis=class_axis,
-        probabilities=probabilities,
-        groups=groups,
-        filter=filter,
-    )
+    reading = Reading(columns, tuple(where or ()), header, probabilities, class_axis)
+    source = reading.open(logits, groups=groups)
     output.note_strangers(calibrator, source)
     with output.working(threads) as engine:
         if into is None:
@@ -56,8 +55,8 @@ def apply(
     if as_json:
         output.print_json(summary)
         return
-    where = f"{len(into)} files in {out}" if into is not None else str(out)
-    output.console().print(f"wrote {rows} rows of probabilities to {where}", markup=False)
+    written = f"{len(into)} files in {out}" if into is not None else str(out)
+    output.console().print(f"wrote {rows} rows of probabilities to {written}", markup=False)
 
 
 def _check(
@@ -86,12 +85,12 @@ def _apply(
         nonlocal done
         done += rows
         if engine.progress:
-            engine.progress("applying", done, source.expected)
+            engine.progress("applying", done, source.rows)
 
-    blocks = spreading.calibrated(calibrator, source, tell, some=True)
-    if class_axis is not None and source.lead is not None:
-        blocks = iter([_shaped(list(blocks), source.lead, class_axis)])
-    written = tepid.sources.write_blocks(out, blocks)
+    blocks = spreading.calibrated(calibrator, source, tell, allow_empty=False)
+    if class_axis is not None and source.shape is not None:
+        blocks = iter([_shaped(list(blocks), source.shape, class_axis)])
+    written = tepid.sources.write_batches(out, blocks)
     return source.rows or written
 
 

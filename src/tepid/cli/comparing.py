@@ -6,13 +6,14 @@ import typer
 
 import tepid
 from tepid.cli import options, output, standings
+from tepid.cli.inputs import Reading
 
 Form = Literal["table", "csv", "latex", "json"]
 
 
 def compare(
     logits: options.Logits,
-    labels: options.Labels = None,
+    labels: options.Labels = "labels",
     methods: Annotated[
         str, typer.Option(help="Which methods, with commas between, or all that the data allow.")
     ] = "uncalibrated,uts,temperature,accuracy",
@@ -25,7 +26,9 @@ def compare(
     form: Annotated[
         str, typer.Option("--format", help="How to print: table, csv, latex or json.")
     ] = "table",
-    filter: options.Filter = None,  # noqa: A002  # the option's name
+    columns: options.Columns = None,
+    where: options.Where = None,
+    header: options.Header = None,
     probabilities: options.Probabilities = False,
     class_axis: options.ClassAxis = None,
     threads: options.ThreadCount = None,
@@ -37,20 +40,17 @@ def compare(
     """
     if form not in get_args(Form):
         raise tepid.InputError(f"--format must be one of {', '.join(get_args(Form))}, got {form}")
-    data = tepid.sources.open_source(
-        logits,
-        labels=output.labels_beside(logits) if labels is None else labels,
-        class_axis=class_axis,
-        probabilities=probabilities,
-        filter=filter,
-    )
-    with output.working(threads) as engine:
+    reading = Reading(columns, tuple(where or ()), header, probabilities, class_axis)
+    data = reading.open(logits, labels=labels).whole()
+    others = [reading.open_other(other).whole().logits for other in also or ()]
+    older = None if source is None else reading.open_other(source, labels="labels")
+    with output.noted(), output.working(threads) as engine:
         result = tepid.protocol.compare(
-            data.whole(),
+            data.logits,
             data.labels,
             methods="all" if methods == "all" else [m.strip() for m in methods.split(",")],
-            others=[tepid.sources.open_source(other).whole() for other in also or ()],
-            source=None if source is None else (source, output.labels_beside(source)),
+            others=others,
+            source=None if older is None else (older, None),
             few=few,
             splits=splits,
             fraction=fraction,

@@ -1,6 +1,5 @@
 """`tepid onnx`."""
 
-import dataclasses
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -111,16 +110,16 @@ def _fitted(blocks: Iterator[Any], evidence: Evidence, threads: int | None) -> "
         output.working(threads) as engine,
     ):
         path = Path(folder) / "logits.npy"
-        tepid.sources.write_blocks(path, _watched(blocks, engine))
-        source = tepid.sources.open_source(path, labels=evidence.labels)
-        return evidence.fit(dataclasses.replace(source, name="logits"), engine)
+        tepid.sources.write_batches(path, _watched(blocks, engine))
+        source = tepid.sources.open_source(path, labels=evidence.labels).renamed("logits")
+        return evidence.fit(source, engine)
 
 
 def _watched(blocks: Iterator[Any], engine: "tepid.Threads") -> Iterator[Any]:
     done = 0
-    for block in blocks:
-        yield block
-        done += len(block)
+    for batch in blocks:
+        yield batch
+        done += len(batch)
         if engine.progress:
             engine.progress("running the model", done, None)
 

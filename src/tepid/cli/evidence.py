@@ -1,11 +1,10 @@
 """What `tepid fit` or `tepid onnx` was told besides the logits, and the method that fits it."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, cast
 
 import tepid
-from tepid.cli import output
+from tepid.cli.inputs import Reading
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,10 @@ class Evidence:
             raise tepid.InputError("--correct and --of must go together, got one")
 
     def fit(
-        self, source: "tepid.sources.Source", engine: "tepid.engines.Engine"
+        self,
+        source: "tepid.sources.Source",
+        engine: "tepid.engines.Engine",
+        reading: Reading | None = None,
     ) -> "tepid.Temperature":
         """The temperature by the method that uses what is known."""
         if self.labels is not None:
@@ -81,18 +83,20 @@ class Evidence:
             known, error = self.known()
             return tepid.from_accuracy(source, known, standard_error=error, engine=engine)
         if self.few is not None:
-            return tepid.from_few_labels(source, self._few(self.few), None, engine=engine)
-        return self._beside(source, engine)
+            few = self._few(self.few, reading or Reading())
+            return tepid.from_few_labels(source, few, None, engine=engine)
+        return self._beside(source, engine, reading or Reading())
 
     def _beside(
-        self, source: "tepid.sources.Source", engine: "tepid.engines.Engine"
+        self, source: "tepid.sources.Source", engine: "tepid.engines.Engine", reading: Reading
     ) -> "tepid.Temperature":
         if self.also:
-            return tepid.from_models(source, *self.also, engine=engine)
+            others = [reading.open_other(other) for other in self.also]
+            return tepid.from_models(source, *others, engine=engine)
         if self.source is not None:
-            where = output.labels_beside(self.source)
+            older = reading.open_other(self.source, labels="labels")
             shift = cast("Literal['any', 'label', 'none']", self.shift)
-            return tepid.from_source(source, self.source, where, shift=shift, engine=engine)
+            return tepid.from_source(source, older, shift=shift, engine=engine)
         return self._alone(source, engine)
 
     def _alone(
@@ -107,13 +111,12 @@ class Evidence:
             source, deviations=self.deviations, debias=self.debias, engine=engine
         )
 
-    def _few(self, path: str) -> "tepid.sources.Source":
-        if self.groups is not None and Path(self.groups).suffix:
+    def _few(self, path: str, reading: Reading) -> "tepid.sources.Source":
+        if self.groups is not None and tepid.sources.paths.names_file(self.groups):
             raise tepid.InputError(
                 f"--groups must name a column of both files with --few, got {self.groups}"
             )
-        where = output.labels_beside(path)
-        return tepid.sources.open_source(path, labels=where, groups=self.groups)
+        return reading.open_other(path, labels="labels", groups=self.groups)
 
     def known(self) -> tuple[float | tuple[float, float], float]:
         """The accuracy or its range, and its standard error."""

@@ -1,7 +1,7 @@
 """`tepid fit`."""
 
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -10,6 +10,7 @@ from rich.text import Text
 import tepid
 from tepid.cli import options, output, reporting, scaled, summed
 from tepid.cli.evidence import Evidence
+from tepid.cli.inputs import Reading
 from tepid.cli.machines import Machine
 
 # A precision as coarse as this is that of sums, not of float32.
@@ -41,8 +42,9 @@ def fit(
     deviations: options.Deviations = 1.0,
     debias: options.Debias = False,
     sample_weight: options.SampleWeight = None,
-    filter: options.Filter = None,  # noqa: A002  # the option's name
-    on_error: options.OnError = "stop",
+    columns: options.Columns = None,
+    where: options.Where = None,
+    header: options.Header = None,
     probabilities: options.Probabilities = False,
     class_axis: options.ClassAxis = None,
     summary: Annotated[
@@ -51,7 +53,6 @@ def fit(
     threads: options.ThreadCount = None,
     engine: options.EngineName = "threads",
     scheduler: options.Scheduler = None,
-    checkpoint: options.Checkpoint = None,
     as_json: options.Json = False,
 ) -> None:
     """Find a temperature: from logits alone, or with what else is known.
@@ -79,31 +80,27 @@ def fit(
     evidence.check()
     inputs = (*(logits or ()), labels, sample_weight, few, source, prior, *(also or ()))
     _check_outputs(out, report, method, inputs)
-    machine = Machine(threads, engine, scheduler, checkpoint)
+    machine = Machine(threads, engine, scheduler)
     machine.check()
+    reading = Reading(columns, tuple(where or ()), header, probabilities, class_axis)
     if summary is not None:
-        summed.check(evidence, machine, logits, report)
+        summed.check(
+            evidence, machine, reading, logits=logits, sample_weight=sample_weight, report=report
+        )
         _deliver(summed.fit(evidence, summary), out, None, as_json=as_json)
         return
     if not logits:
         raise tepid.InputError("logits must be given, got neither them nor a --summary")
-    data = tepid.sources.open_source(
-        machine.files(logits),
-        labels=labels,
-        sample_weight=sample_weight,
-        class_axis=class_axis,
-        probabilities=probabilities,
-        groups=groups,
-        filter=filter,
-        on_error=cast("Literal['stop', 'skip']", on_error),
-    )
+    if method != "temperature" and machine.engine != "threads":
+        raise tepid.InputError(f"--engine must be threads for --method {method}, got {engine}")
+    data = reading.open(logits, labels=labels, sample_weight=sample_weight, groups=groups)
     if data.binary:
         output.note("One value for each row was read as the binary logit of class 1.")
     if method != "temperature":
         scaled.fit(data, method, out, as_json=as_json)
         return
-    with machine.working(repr(evidence)) as place:
-        result = evidence.fit(data, place)
+    with machine.working() as place:
+        result = evidence.fit(data, place, reading)
         if report is not None:
             tepid.report.write(report, data, temperatures=[result], engine=place)
     _deliver(result, out, report, as_json=as_json)

@@ -63,13 +63,13 @@ def judged(
     source: "tepid.sources.Source", fitted: dict[str, Any], draws: int, engine: "tepid.Threads"
 ) -> Judged:
     """Every measure before and after, and with `draws` the intervals and those of the change."""
-    blocks = list(source.blocks(1 << 16))
-    z = tepid.shapes.joined([block.logits for block in blocks])
-    y = tepid.arrays.as_array(source.labels, "labels")
+    batches = list(source.batches(1 << 16))
+    z = tepid.shapes.joined([batch.logits for batch in batches])
+    y = source.column("labels")
     k = tepid.shapes.class_count(z)
     plain = tepid.Temperature(1.0, "none", samples=0, classes=k, implied_accuracy=0.0)
     given = {"before": plain(z)} | {
-        name: tepid.shapes.joined([calibrated(calibrator, block) for block in blocks])
+        name: tepid.shapes.joined([calibrated(calibrator, batch) for batch in batches])
         for name, calibrator in fitted.items()
     }
     result = Judged({name: {} for name in given}, {name: {} for name in given}, {}, draws)
@@ -80,14 +80,14 @@ def judged(
     return result
 
 
-def calibrated(calibrator: Any, block: "tepid.sources.Block") -> Any:
-    """The probabilities of a block's rows, by their group if they have one."""
-    if block.groups is not None:
-        return calibrator(block.logits, groups=block.groups)
+def calibrated(calibrator: Any, batch: "tepid.sources.Batch") -> Any:
+    """The probabilities of a batch's rows, by their group if they have one."""
+    if batch.group is not None:
+        return calibrator(batch.logits, groups=batch.group)
     if isinstance(calibrator, tepid.Temperature):
-        return calibrator(block.logits)
+        return calibrator(batch.logits)
     # In float32 the probability of an unlikely label would round to zero, and its NLL to inf.
-    return calibrator(block.logits.astype("float64"))
+    return calibrator(batch.logits.astype("float64"))
 
 
 def _judge(key: str, y: Any, given: dict[str, Any], result: Judged) -> None:

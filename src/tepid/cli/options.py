@@ -14,8 +14,10 @@ _SHARDS = typer.Argument(help=f"Logits, rows by classes, or several of them: {_F
 Shards = Annotated[list[str], _SHARDS]
 SomeShards = Annotated[list[str] | None, _SHARDS]
 Labels = Annotated[
-    str | None,
-    typer.Argument(help="Labels; left out, the member or column `labels` of the logits' files."),
+    str,
+    typer.Argument(
+        help="Labels: a column or member of the logits' files, by default `labels`, or a file."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Probabilities = Annotated[
@@ -24,8 +26,18 @@ Probabilities = Annotated[
 ClassAxis = Annotated[
     int | None, typer.Option(help="Where the classes are, for more than two dimensions.")
 ]
-Filter = Annotated[
-    str | None, typer.Option(help="Which rows of a table: \"split == 'test' and site != 3\".")
+Columns = Annotated[
+    str | None,
+    typer.Option(help="The columns of a table that are the logits: a,b,c; * matches any text."),
+]
+Where = Annotated[
+    list[str] | None, typer.Option(help="Which rows of a table: column=value; repeatable.")
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header", help="CSV: the first line is a header, or with --no-header data."
+    ),
 ]
 ThreadCount = Annotated[
     int | None, typer.Option("--threads", help="How many threads; TEPID_THREADS sets it too.")
@@ -41,26 +53,22 @@ OlderSet = Annotated[
     str | None, typer.Option("--source", help="An older labelled set: `logits` and `labels`.")
 ]
 Few = Annotated[str | None, typer.Option(help="A few labelled rows: `logits` and `labels`.")]
-OnError = Annotated[
-    str, typer.Option(help="Of files that cannot be used: stop, or skip them and say so.")
-]
 EngineName = Annotated[
     str, typer.Option("--engine", help="Where to sum files: threads here, or dask.")
 ]
 Scheduler = Annotated[
     str | None, typer.Option(help="With --engine dask: a cluster's address, tcp://HOST:8786.")
 ]
-Checkpoint = Annotated[
-    Path | None,
-    typer.Option(help="Keep what each file gave in this folder; run again, the fit goes on."),
-]
 Groups = Annotated[
     str | None,
     typer.Option(
-        help="One temperature per group: a column or member of the logits' file, or a file."
+        help="One temperature per group: a column or member of the logits' files, or a file."
     ),
 ]
-AllLabels = Annotated[str | None, typer.Option(help="Labels of every row, if there are any.")]
+AllLabels = Annotated[
+    str | None,
+    typer.Option(help="Labels of every row: a column or member of the logits' files, or a file."),
+]
 Accuracy = Annotated[
     str | None,
     typer.Option(help="The model's accuracy: 0.93, 0.93±0.01 (or +-), or 0.91..0.95."),
@@ -82,7 +90,9 @@ Deviations = Annotated[float, typer.Option(help="Standard deviations in the thre
 Debias = Annotated[
     bool, typer.Option("--debias", help="Remove UTS's bias; for fewer than 1000 rows.")
 ]
-SampleWeight = Annotated[str | None, typer.Option(help="A file of one weight per row.")]
+SampleWeight = Annotated[
+    str | None, typer.Option(help="Weights: a column or member of the logits' files, or a file.")
+]
 RunFolder = Annotated[Path, typer.Option("-o", "--output", help="The run's folder.")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="key=value in the place of the recipe's.")

@@ -1,10 +1,13 @@
 """What reaches the screen and the disk."""
 
+import contextlib
+import functools
 import json
 import math
 import os
 import sys
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +22,16 @@ from tepid.cli.progress import working
 __all__ = [
     "console",
     "doubts",
+    "is_file_of",
     "json_text",
-    "labels_beside",
     "note",
     "note_strangers",
+    "noted",
     "notes",
     "print_json",
     "refuse_overwriting",
     "two_columns",
+    "with_notes",
     "working",
 ]
 
@@ -68,7 +73,8 @@ def two_columns(rows: dict[str, str], title: str) -> Table:
 
 def note(sentence: str) -> None:
     """Say something on the side, where it does not mix with results."""
-    Console(stderr=True, highlight=False).print(f"[yellow]note[/yellow] {sentence}", soft_wrap=True)
+    said = Text.assemble(("note", "yellow"), " ", sentence)  # a file's name is no markup
+    Console(stderr=True, highlight=False).print(said, soft_wrap=True)
 
 
 def notes(sentences: Iterable[str]) -> None:
@@ -87,7 +93,7 @@ def doubts(calibrator: Any) -> None:
 def note_strangers(calibrator: Any, source: "tepid.sources.Source") -> None:
     """Say which rows get the temperature of all, and refuse groups that none was fitted for."""
     groups = getattr(calibrator, "groups", {})
-    if source.groups is None:
+    if not source.grouped:
         if groups:
             note("The calibration has groups; without --groups every row gets the T of all rows.")
         return
@@ -95,17 +101,18 @@ def note_strangers(calibrator: Any, source: "tepid.sources.Source") -> None:
         raise tepid.InputError(
             "--groups must go with a calibration that has groups, got one without"
         )
-    strangers = [name not in groups for name in tepid.arrays.group_column(source.groups)]
-    if any(strangers):
-        note(f"{sum(strangers)} rows are of groups that were not fitted and get the T of all rows.")
+    strangers = 0
+    for batch in source.batches(1 << 16):
+        strangers += sum(name not in groups for name in batch.group)
+    if strangers:
+        note(f"{strangers} rows are of groups that were not fitted and get the T of all rows.")
 
 
 def refuse_overwriting(output: Path, *inputs: str | os.PathLike[str] | None) -> None:
     """An output that is also an input is refused before anything is read."""
-    names = [os.fspath(given) for given in inputs if given is not None]
-    for name in [*names, *(name.rpartition("#")[0] for name in names)]:
-        if name and output.exists() and Path(name).exists() and output.samefile(name):
-            raise tepid.InputError(f"output must not be one of the inputs, got {output}")
+    given = [os.fspath(each) for each in inputs if each is not None]
+    if output.exists() and any(is_file_of(each, output) for each in given):
+        raise tepid.InputError(f"output must not be one of the inputs, got {output}")
     if not output.parent.is_dir():
         raise tepid.InputError(f"output must be in a folder that exists, got {output}")
     if output.exists() and not output.is_file():
@@ -113,16 +120,43 @@ def refuse_overwriting(output: Path, *inputs: str | os.PathLike[str] | None) -> 
         raise tepid.InputError(f"output must be a file, got {kind}{output}")
 
 
-def labels_beside(logits: str) -> str:
-    """Where the labels are when only the logits were named: their own member or column."""
-    places = tepid.sources.places
-    place, fragment = places.named(logits)
-    if fragment and fragment != "logits":
-        raise tepid.InputError(f"labels must be named too where #{fragment} is, got none")
-    if not places.is_single(logits):
-        return f"{place}#labels"
-    ending = places.suffix(place)
-    if ending == ".npy":
-        name = places.base(place)
-        raise tepid.InputError(f"labels must be a file of their own beside {name}, got none")
-    return place if ending in places.TEXT else f"{place}#labels"
+def is_file_of(given: str, file: Path) -> bool:
+    """Whether a file that exists is among those that a path, a folder or a glob names."""
+    paths = tepid.sources.paths
+    names = [given, paths.split_member(given)[0]]
+    if not paths.is_url(given) and not paths.is_single(given):
+        with contextlib.suppress(tepid.InputError):  # no files; the reader says so
+            names += [paths.split_member(path)[0] for path in paths.expand(given, "input")]
+    return any(Path(name).exists() and file.samefile(name) for name in names if name)
+
+
+@contextlib.contextmanager
+def noted() -> Iterator[None]:
+    """No second note about arrays in memory: reading them gave one, with the name of the file."""
+    with warnings.catch_warnings():
+        kind = tepid.errors.ProbabilityWarning
+        warnings.filterwarnings("ignore", "Every row of logits is", kind)
+        yield
+
+
+def with_notes(command: Callable[..., None]) -> Callable[..., None]:
+    """The same command, which prints each warning about probabilities once, as a note."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **options: Any) -> None:
+        said: set[str] = set()
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", tepid.errors.ProbabilityWarning)
+            usual = warnings.showwarning
+
+            def show(message: Any, category: Any, *where: Any, **more: Any) -> None:
+                if not issubclass(category, tepid.errors.ProbabilityWarning):
+                    usual(message, category, *where, **more)
+                elif str(message) not in said:
+                    said.add(str(message))
+                    note(str(message))
+
+            warnings.showwarning = show
+            command(*args, **options)
+
+    return run

@@ -80,6 +80,6 @@ def _reporter(bar: Progress) -> "tepid.engines.Progress":
 
 
 def _rate(stage: _Stage) -> str:
-    # The first block also paid for reading the file's head and compiling.
+    # The first batch also paid for reading the file's head and compiling.
     seconds, rows = time.monotonic() - stage.since, stage.done - stage.first
     return f"{rows / seconds:,.0f}/s" if rows and seconds else ""

@@ -7,13 +7,12 @@ import typer
 
 import tepid
 from tepid.cli import options, output
+from tepid.cli.inputs import Reading
 
 
 def report(
     logits: options.Logits,
-    labels: Annotated[
-        str | None, typer.Option(help="Labels of every row, if there are any.")
-    ] = None,
+    labels: options.AllLabels = None,
     calibration: Annotated[
         list[Path] | None,
         typer.Option(
@@ -31,7 +30,9 @@ def report(
     out: Annotated[Path, typer.Option("-o", "--output", help="The .html file to write.")] = Path(
         "report.html"
     ),
-    filter: options.Filter = None,  # noqa: A002  # the option's name
+    columns: options.Columns = None,
+    where: options.Where = None,
+    header: options.Header = None,
     probabilities: options.Probabilities = False,
     class_axis: options.ClassAxis = None,
     threads: options.ThreadCount = None,
@@ -43,9 +44,8 @@ def report(
     """
     check_name(out)
     output.refuse_overwriting(out, logits, labels, names, images, *(calibration or ()))
-    data = tepid.sources.open_source(
-        logits, labels=labels, class_axis=class_axis, probabilities=probabilities, filter=filter
-    )
+    reading = Reading(columns, tuple(where or ()), header, probabilities, class_axis)
+    data = reading.open(logits, labels=labels)
     temperatures = {str(path): tepid.load(path) for path in calibration or ()}
     with output.working(threads) as engine:
         tepid.report.write(

@@ -21,21 +21,22 @@ def fit(source: "tepid.sources.Source", method: str, out: Path | None, *, as_jso
     if method not in METHODS:
         known = ", ".join(("temperature", *METHODS))
         raise tepid.InputError(f"--method must be one of {known}, got {method}")
-    if source.groups is not None:
+    if source.grouped:
         raise tepid.InputError(f"--groups must go with a temperature, got --method {method}")
     if method in ("matrix", "dirichlet") and (source.classes or 0) >= _MANY:
         weights = (source.classes or 0) ** 2
         output.note(
             f"There are {weights} weights to fit; this takes minutes, and a vector does not."
         )
-    logits, labels = source.whole(), tepid.arrays.as_array(source.labels, "labels")
-    output.notes(source.notes)
+    rows = source.whole()
+    logits, labels, weight = rows.logits, rows.labels, rows.weight
     function = getattr(importlib.import_module("tepid.scaling"), method)
-    fitted = function(logits, labels, sample_weight=source.weight)
-    before, after = (
-        tepid.metrics.accuracy(labels, p, sample_weight=source.weight)
-        for p in (_plain(logits), fitted(logits))
-    )
+    with output.noted():
+        fitted = function(logits, labels, sample_weight=weight)
+        before, after = (
+            tepid.metrics.accuracy(labels, p, sample_weight=weight)
+            for p in (_plain(logits), fitted(logits))
+        )
     if out is not None:
         fitted.save(out)
     plain = {

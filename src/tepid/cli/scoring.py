@@ -9,20 +9,23 @@ from rich.table import Table
 
 import tepid
 from tepid.cli import diagram, judging, options, output, scaled
+from tepid.cli.inputs import Reading
 
-# More logits than this are summed block by block, without the measures that need all rows.
+# More logits than this are summed batch by batch, without the measures that need all rows.
 _IN_MEMORY = 1 << 26
 
 
 def score(
     logits: options.Logits,
-    labels: options.Labels = None,
+    labels: options.Labels = "labels",
     calibration: options.Calibration = None,
     groups: options.Groups = None,
     draws: Annotated[
         int, typer.Option(help="Bootstrap draws for the intervals; 0 for none.")
     ] = 200,
-    filter: options.Filter = None,  # noqa: A002  # the option's name
+    columns: options.Columns = None,
+    where: options.Where = None,
+    header: options.Header = None,
     probabilities: options.Probabilities = False,
     class_axis: options.ClassAxis = None,
     threads: options.ThreadCount = None,
@@ -34,14 +37,8 @@ def score(
     """
     if draws < 0:
         raise tepid.InputError(f"--draws must not be below zero, got {draws}")
-    source = tepid.sources.open_source(
-        logits,
-        labels=output.labels_beside(logits) if labels is None else labels,
-        class_axis=class_axis,
-        probabilities=probabilities,
-        groups=groups,
-        filter=filter,
-    )
+    reading = Reading(columns, tuple(where or ()), header, probabilities, class_axis)
+    source = reading.open(logits, labels=labels, groups=groups)
     fitted = {} if calibration is None else {"after": scaled.load(calibration)}
     for calibrator in fitted.values():
         output.doubts(calibrator)
@@ -52,7 +49,8 @@ def score(
             scored[name] = engine.total(_reliability(calibrator), source, f"scoring {name}")
         judged = judging.Judged({}, {}, {}, 0)
         if scored["before"].rows * (source.classes or 2) <= _IN_MEMORY:
-            judged = judging.judged(source, fitted, draws, engine)
+            with output.noted():
+                judged = judging.judged(source, fitted, draws, engine)
         elif draws:
             output.note("There are too many rows to hold at once: sums alone, without intervals.")
     show(scored, judged, as_json=as_json)
@@ -115,14 +113,14 @@ def _range(interval: Any, form: Callable[[float], str]) -> str:
     return "" if math.isnan(interval.low) else f"[{form(interval.low)}, {form(interval.high)}]"
 
 
-def _reliability(calibrator: Any) -> Callable[["tepid.sources.Block"], "tepid.Reliability"]:
-    def of(block: tepid.sources.Block) -> tepid.Reliability:
+def _reliability(calibrator: Any) -> Callable[["tepid.sources.Batch"], "tepid.Reliability"]:
+    def of(batch: tepid.sources.Batch) -> tepid.Reliability:
         if calibrator is None:
-            return tepid.Reliability.of_logits(block.logits, block.labels)
-        if isinstance(calibrator, tepid.Temperature) and block.groups is None:
-            calibrator.check_classes(tepid.shapes.class_count(block.logits))
+            return tepid.Reliability.of_logits(batch.logits, batch.labels)
+        if isinstance(calibrator, tepid.Temperature) and batch.group is None:
+            calibrator.check_classes(tepid.shapes.class_count(batch.logits))
             t = calibrator.value
-            return tepid.Reliability.of_logits(block.logits, block.labels, temperature=t)
-        return tepid.Reliability.of(judging.calibrated(calibrator, block), block.labels)
+            return tepid.Reliability.of_logits(batch.logits, batch.labels, temperature=t)
+        return tepid.Reliability.of(judging.calibrated(calibrator, batch), batch.labels)
 
     return of

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import tepid
+from tepid.cli import output
 
 FORMS = ("npy", "csv", "parquet")
 
@@ -17,45 +18,48 @@ def is_folder(out: Path) -> bool:
     return out.is_dir() or not out.suffix
 
 
-def targets(out: Path, logits: list[str], form: str | None) -> list[Path]:
+def targets(out: Path, logits: list[str], form: str | None, others: list[str]) -> list[Path]:
     """The file to write for each one that is read, under its name in the folder `out`."""
     if form is not None and form not in FORMS:
         raise tepid.InputError(f"--format must be one of {', '.join(FORMS)}, got {form}")
     if not out.parent.is_dir():
         raise tepid.InputError(f"output must be in a folder that exists, got {out}")
-    places = tepid.sources.places
-    found = places.expanded(logits, "logits file")
-    names = [_named(name, form) for name in places.shown(found)]
+    paths = tepid.sources.paths
+    found = paths.expand(logits, "logits file")
+    names = [_named(name, form) for name in paths.short_names(found)]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise tepid.InputError(f"files must have names of their own, got two that make {twice}")
     wanted = [out / name for name in names]
-    for target, place in zip(wanted, found, strict=True):
-        source = Path(places.named(place)[0])
-        if target.exists() and source.exists() and target.samefile(source):
+    for target, path in zip(wanted, found, strict=True):
+        if not target.resolve().is_relative_to(out.resolve()):
+            raise tepid.InputError(
+                f"output must stay in {out}, got {target}, which leads elsewhere"
+            )
+        if target.exists() and any(output.is_file_of(given, target) for given in (path, *others)):
             raise tepid.InputError(f"output must not be one of the inputs, got {target}")
     return wanted
 
 
 def _named(name: str, form: str | None) -> str:
     """The name with the ending of its new form, by default that of a table as it was."""
-    places = tepid.sources.places
-    ending = places.suffix(name)
+    paths = tepid.sources.paths
+    ending = paths.suffix(name)
     usual = {".csv": "csv", ".parquet": "parquet"}
-    own = "parquet" if ending in places.ARROW else usual.get(ending[:4], "npy")
+    own = "parquet" if ending in paths.ARROW else usual.get(ending[:4], "npy")
     return f"{name[: len(name) - len(ending)]}.{form or own}"
 
 
 def apply_each(
     calibrator: Any, source: "tepid.sources.Source", wanted: list[Path], engine: "tepid.Threads"
 ) -> int:
-    """Write the probabilities of every part to its own file, and count the rows."""
-    parts = tepid.engines.portions.portions(source)
-    done = _Done(engine, source.expected)
-    with ThreadPoolExecutor(min(engine.threads, len(parts))) as pool:
+    """Write the probabilities of every file to its own file, and count the rows."""
+    files = source.files()
+    done = _Done(engine, source.rows)
+    with ThreadPoolExecutor(min(engine.threads, len(files))) as pool:
         write = partial(_written, calibrator, done=done)
         try:
-            return sum(pool.map(write, parts, wanted))
+            return sum(pool.map(write, files, wanted))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -75,23 +79,21 @@ class _Done:
                 self.engine.progress("applying", self.rows, self.expected)
 
 
-def _written(
-    calibrator: Any, portion: "tepid.engines.portions.Portion", target: Path, done: _Done
-) -> int:
+def _written(calibrator: Any, source: "tepid.sources.Source", target: Path, done: _Done) -> int:
     target.parent.mkdir(parents=True, exist_ok=True)
-    blocks = calibrated(calibrator, portion.source, done.add)
-    return tepid.sources.write_blocks(target, blocks, classes=calibrator.classes)
+    blocks = calibrated(calibrator, source, done.add)
+    return tepid.sources.write_batches(target, blocks, classes=calibrator.classes)
 
 
 def calibrated(
-    calibrator: Any, source: "tepid.sources.Source", tell: Any, *, some: bool = False
+    calibrator: Any, source: "tepid.sources.Source", tell: Any, *, allow_empty: bool = True
 ) -> Iterator[Any]:
-    """The probabilities of each block; `tell` hears how many rows each had once it is written."""
+    """The probabilities of each batch; `tell` hears how many rows each had once it is written."""
     rows = tepid.shapes.rows_per_block(calibrator.classes)
-    for block in source.blocks(rows, some=some):
-        groups = {} if block.groups is None else {"groups": block.groups}
+    for batch in source.batches(rows, allow_empty=allow_empty, once=True):
+        groups = {} if batch.group is None else {"groups": batch.group}
         try:
-            yield calibrator(block.logits, **groups)
+            yield calibrator(batch.logits, **groups)
         except tepid.errors.RowError as error:
-            raise tepid.sources.block.located(error, block) from None
-        tell(len(block.logits))
+            raise batch.locate(error) from None
+        tell(len(batch.logits))

@@ -46,5 +46,5 @@ def _end() -> NoReturn:
             "tepid: stopped; no file was left half written, and those that were there are kept\n"
         )
         sys.stderr.flush()
-    # Threads may still be in a block or compiling, and an ordinary exit would wait for them.
+    # Threads may still be in a batch or compiling, and an ordinary exit would wait for them.
     os._exit(CODE)

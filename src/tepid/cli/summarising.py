@@ -1,12 +1,13 @@
 """`tepid summarise` and `tepid merge`: sums that may leave a site whose rows may not."""
 
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import Annotated
 
 import typer
 
 import tepid
 from tepid.cli import options, output
+from tepid.cli.inputs import Reading
 from tepid.cli.machines import Machine
 
 _Out = Annotated[Path, typer.Option("-o", "--output", help="The summaries to write: .npz.")]
@@ -15,47 +16,34 @@ _Out = Annotated[Path, typer.Option("-o", "--output", help="The summaries to wri
 def summarise(
     logits: options.Shards,
     out: _Out,
-    labels: Annotated[
-        str | None, typer.Option(help="Labels of every row, for one round instead of two.")
-    ] = None,
+    labels: options.AllLabels = None,
     given: Annotated[
         Path | None, typer.Option(help="The merged summaries of the first round, for UTS.")
     ] = None,
     sample_weight: options.SampleWeight = None,
-    filter: options.Filter = None,  # noqa: A002  # the option's name
-    on_error: options.OnError = "stop",
+    columns: options.Columns = None,
+    where: options.Where = None,
+    header: options.Header = None,
     probabilities: options.Probabilities = False,
     class_axis: options.ClassAxis = None,
     threads: options.ThreadCount = None,
     engine: options.EngineName = "threads",
     scheduler: options.Scheduler = None,
-    checkpoint: options.Checkpoint = None,
     as_json: options.Json = False,
 ) -> None:
     """Sum up rows that must stay where they are, for `tepid merge` and `tepid fit --summary`.
 
     Example: tepid summarise logits.npy -o sums.npz
     """
-    machine = Machine(threads, engine, scheduler, checkpoint)
+    machine = Machine(threads, engine, scheduler)
     machine.check()
     _check_name(out)
     output.refuse_overwriting(out, *logits, labels, given, sample_weight)
     first = None if given is None else tepid.Summaries.load(given)
-    source = tepid.sources.open_source(
-        machine.files(logits),
-        labels=labels,
-        sample_weight=sample_weight,
-        class_axis=class_axis,
-        probabilities=probabilities,
-        filter=filter,
-        on_error=cast("Literal['stop', 'skip']", on_error),
-    )
-    for sentence in source.notes:
-        output.note(sentence)
-    about = f"summarise {None if first is None else first.prints}"
-    with machine.working(about) as place:
-        told = None if labels is None else source.labels
-        summed = tepid.summarise(source, told, given=first, engine=place)
+    reading = Reading(columns, tuple(where or ()), header, probabilities, class_axis)
+    source = reading.open(logits, labels=labels, sample_weight=sample_weight)
+    with machine.working() as place:
+        summed = tepid.summarise(source, given=first, engine=place)
     summed.save(out)
     _tell(summed, out, as_json=as_json)
 

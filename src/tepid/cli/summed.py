@@ -4,11 +4,18 @@ from pathlib import Path
 
 import tepid
 from tepid.cli.evidence import Evidence
+from tepid.cli.inputs import Reading
 from tepid.cli.machines import Machine
 
 
 def check(
-    evidence: Evidence, machine: Machine, logits: list[str] | None, report: Path | None
+    evidence: Evidence,
+    machine: Machine,
+    reading: Reading,
+    *,
+    logits: list[str] | None,
+    sample_weight: str | None,
+    report: Path | None,
 ) -> None:
     """Refuse what needs rows."""
     if logits:
@@ -18,10 +25,15 @@ def check(
     ]
     others = {
         "--groups": evidence.groups is not None,
+        "--sample-weight": sample_weight is not None,
+        "--columns": reading.columns is not None,
+        "--where": bool(reading.where),
+        "--header": reading.header is not None,
+        "--probabilities": reading.probabilities,
+        "--class-axis": reading.class_axis is not None,
         "--deviations": evidence.deviations != 1.0,
         "--debias": evidence.debias,
         "--report": report is not None,
-        "--checkpoint": machine.checkpoint is not None,
         "--engine": machine.engine != "threads",
     }
     wrong += [name for name, there in others.items() if there]

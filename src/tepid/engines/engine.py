@@ -1,9 +1,12 @@
-"""What every engine does: the sum of a summary over all blocks of a source."""
+"""What every engine does: sum a summary over all batches of a source."""
 
-from collections.abc import Callable
-from typing import Protocol, Self, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeVar
 
-from tepid.sources.block import Block, Source
+from tepid import arrays
+from tepid.errors import InputError, RowError
+from tepid.sources.batch import Batch, Source
 
 
 class Adds(Protocol):
@@ -13,19 +16,60 @@ class Adds(Protocol):
 
 
 Summary = TypeVar("Summary", bound=Adds)
-# Called with what is being done, how many rows are done, and about how many there are; from any
-# thread, but one at a time.
+# Called with the name of the stage, the rows done, and the number of rows if it is known; from any
+# thread, but from one at a time.
 Progress = Callable[[str, int, int | None], None]
 
 
 class Engine(Protocol):
-    """Threads here, or workers elsewhere; every one gives the same sum."""
+    """Threads here, or workers elsewhere; every engine returns the same sum."""
 
     @property
     def progress(self) -> Progress | None:
-        """Whom to tell how far it is."""
+        """Called as rows are done."""
         ...
 
-    def total(self, of: Callable[[Block], Summary], source: Source, stage: str) -> Summary:
-        """The sum of `of(block)` over all blocks; `of` travels to where the blocks are."""
+    def total(self, of: Callable[[Batch], Summary], source: Source, stage: str) -> Summary:
+        """The sum of `of(batch)` over all batches; `of` travels to where the batches are."""
         ...
+
+
+@dataclass(frozen=True)
+class Total:
+    """A sum, and whether every row in it looked like probabilities."""
+
+    summary: Any
+    suspicious: bool
+
+    def __add__(self, other: "Total") -> "Total":
+        return Total(self.summary + other.summary, self.suspicious and other.suspicious)
+
+
+def summarize(of: Callable[[Batch], Any], batch: Batch) -> Total:
+    """`of(batch)`; an error about a row names the file or source and the row in it."""
+    try:
+        return Total(of(batch), arrays.look_like_probabilities(batch.logits))
+    except RowError as error:
+        raise batch.locate(error) from None
+
+
+def add_up(totals: Iterable[Total]) -> Total | None:
+    """The sum in the order given; None of nothing."""
+    total: Total | None = None
+    for part in totals:
+        total = part if total is None else total + part
+    return total
+
+
+def finish(total: Total | None, source: Source) -> Any:
+    """The summary; raises if there were no rows, warns if they look like probabilities."""
+    if total is None:
+        raise InputError(f"{source.name} must have at least one row, got none")
+    if total.suspicious:
+        arrays.warn_probabilities(source.name)
+    return total.summary
+
+
+def summarize_all(of: Callable[[Batch], Any], batches: Iterator[Batch]) -> Total | None:
+    """The sum over batches, one after the other."""
+    return add_up(summarize(of, batch) for batch in batches)

@@ -1,27 +1,26 @@
-"""Spark: `mapInArrow` sums each partition where it is, and the summaries are added as a tree."""
+"""Spark engine: `mapInArrow` sums each partition where it is; summaries are added as a tree."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial, reduce
-from operator import add
+from functools import partial
 from typing import Any
 
 from pyspark import TaskContext
 
 from tepid import records
-from tepid.engines.engine import Progress, Summary
-from tepid.engines.portions import blamed, numbered
+from tepid.engines.engine import Progress, Summary, Total, add_up, finish, summarize_all
 from tepid.engines.threads import Threads
 from tepid.errors import InputError
-from tepid.sources.block import Block, Carried, Source
-from tepid.sources.extras import needed
-from tepid.sources.frames import SparkRows, blocks_of
+from tepid.shapes import rows_per_block
+from tepid.sources.batch import Batch, Beside, Source, leaves, map_leaves, read_batches
+from tepid.sources.spark import RecordPart, SparkPart
+from tepid.tables import needs_arrow
 
-# How many summaries one task adds, and how many partitions there may be before a tree is worth it.
+# The number of summaries that one task adds.
 _FAN = 16
-# Rows of a partition are numbered from a multiple of this: those before it are not counted.
+# Rows of a partition are numbered from a multiple of this, since those before are not counted.
 _APART = 1 << 40
-_SCHEMA = "summary binary"
+_SCHEMA = "summary binary, suspicious boolean, refused string"
 
 
 @dataclass(frozen=True)
@@ -33,42 +32,27 @@ class Spark:
 
     progress: Progress | None = None
 
-    def total(self, of: Callable[[Block], Summary], source: Source, stage: str) -> Summary:
-        """The sum of `of(block)` over all partitions; one job, whatever the number of rows."""
-        if source.frame is None:
+    def total(self, of: Callable[[Batch], Summary], source: Source, stage: str) -> Summary:
+        """The sum of `of(batch)` over all partitions; one job, whatever the number of rows."""
+        part: Any = source.parts[0]
+        inside = leaves(part)
+        if not any(isinstance(leaf, SparkPart) for leaf in inside):
             return Threads(progress=self.progress).total(of, source, stage)
-        _refuse_beside(source)
-        rows: SparkRows = source.frame
-        form = SparkRows(None, rows.chosen, rows.probabilities)
-        parts = rows.frame.mapInArrow(partial(_summed, of=of, rows=form), _SCHEMA)
-        count = _partitions(rows.frame)
+        if isinstance(part, Beside):
+            raise InputError("labels, weights, groups and other models must be columns in Spark")
+        frame = inside[0].frame
+        bare = map_leaves(part, lambda leaf: SparkPart(None, leaf.columns))
+        work = partial(_summed, of=of, part=bare, classes=source.classes)
+        sums = frame.mapInArrow(work, _SCHEMA)
+        count = _partitions(frame)
         while count > _FAN:
             count = -(-count // _FAN)
-            parts = parts.repartition(count).mapInArrow(_added, _SCHEMA)
-        some = [_accepted(records.unpacked(bytes(row["summary"]))) for row in parts.collect()]
-        if not some:
-            raise InputError(f"{source.name} must have at least one row, got none")
-        total: Summary = reduce(add, some)
+            sums = sums.repartition(count).mapInArrow(_added, _SCHEMA)
+        rows = [row.asDict() for row in sums.collect()]
+        summary: Summary = finish(_total(rows), source)
         if self.progress:
-            self.progress(stage, source.expected or 0, source.expected)
-        return total
-
-
-@dataclass(frozen=True)
-class _Refused:
-    """What is wrong with a partition. It comes back as a value: trying again would not help."""
-
-    sentence: str
-
-
-def _refuse_beside(source: Source) -> None:
-    """Rows in Spark have no order, so that nothing can lie beside them."""
-    columns = {"labels": source.labels, "sample_weight": source.weight, "groups": source.groups}
-    for name, column in columns.items():
-        if column is not None and not isinstance(column, Carried):
-            raise InputError(f"{name} must be a column of the Spark frame, got an array beside it")
-    if source.peers:
-        raise InputError("others must be read with the logits, got peers of rows in Spark")
+            self.progress(stage, 0, None)
+        return summary
 
 
 def _partitions(frame: Any) -> int:
@@ -78,36 +62,53 @@ def _partitions(frame: Any) -> int:
         return _FAN + 1
 
 
-def _summed(batches: Iterable[Any], of: Callable[[Block], Any], rows: SparkRows) -> Iterator[Any]:
-    """The sum over one partition, in Spark."""
+def _summed(
+    records_: Iterable[Any], of: Callable[[Batch], Any], part: Any, classes: int | None
+) -> Iterator[Any]:
+    """The sum over one partition, in Spark. An error about the data is a value: no retry helps."""
     context = TaskContext.get()
     number = 0 if context is None else context.partitionId()
-    total: Any = None
+    name = f"partition {number}"
+    there = map_leaves(part, lambda leaf: RecordPart(records_, leaf.columns, name))
     try:
-        blocks = blocks_of(batches, rows, f"partition {number}")
-        for block in numbered(blocks, number * _APART):
-            part = blamed(of, block)
-            total = part if total is None else total + part
+        batches = there.batches(rows_per_block(classes or 64))
+        total = summarize_all(of, read_batches(batches, classes, number * _APART))
     except InputError as error:
-        total = _Refused(str(error))
+        yield _sent(None, str(error))
+        return
     if total is not None:
         yield _sent(total)
 
 
 def _added(batches: Iterable[Any]) -> Iterator[Any]:
-    """The sum of some partitions' sums, in Spark; a refusal outweighs them."""
-    some = [records.unpacked(data.as_py()) for batch in batches for data in batch.column("summary")]
-    refused = [part for part in some if isinstance(part, _Refused)]
-    if refused or some:
-        yield _sent(refused[0] if refused else reduce(add, some))
+    """The sum of some partitions' sums, in Spark."""
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    try:
+        total = _total(rows)
+    except InputError as error:
+        yield _sent(None, str(error))
+        return
+    if total is not None:
+        yield _sent(total)
 
 
-def _sent(value: Any) -> Any:
-    pa = needed("pyarrow", "spark")
-    return pa.record_batch([pa.array([records.packed(value)], pa.binary())], ["summary"])
+def _total(rows: list[dict[str, Any]]) -> Total | None:
+    """The sum of rows that `_sent` made; raises the first error among them."""
+    refused = next((row["refused"] for row in rows if row["refused"] is not None), None)
+    if refused is not None:
+        raise InputError(refused)
+    return add_up(Total(records.unpacked(bytes(row["summary"])), row["suspicious"]) for row in rows)
 
 
-def _accepted(part: Any) -> Any:
-    if isinstance(part, _Refused):
-        raise InputError(part.sentence)
-    return part
+def _sent(total: Total | None, refused: str | None = None) -> Any:
+    pa = needs_arrow()
+    summary = None if total is None else records.packed(total.summary)
+    suspicious = None if total is None else total.suspicious
+    return pa.record_batch(
+        [
+            pa.array([summary], pa.binary()),
+            pa.array([suspicious]),
+            pa.array([refused], pa.string()),
+        ],
+        ["summary", "suspicious", "refused"],
+    )

@@ -1,4 +1,4 @@
-"""Threads on this machine; the kernels release the GIL."""
+"""Thread-pool engine; the kernels release the GIL."""
 
 import os
 from collections import deque
@@ -8,87 +8,57 @@ from dataclasses import dataclass
 from functools import lru_cache
 from operator import index
 
-from tepid.engines.engine import Progress, Summary
-from tepid.engines.portions import blamed, is_counted, numbered, portions
-from tepid.engines.side_by_side import side_by_side
+from tepid.engines.engine import Progress, Summary, Total, finish, summarize
 from tepid.errors import InputError
 from tepid.shapes import rows_per_block
-from tepid.sources.block import Block, Source
-from tepid.sources.parts import finer
-
-Waiting = deque[tuple[Block, Future[Summary]]]
+from tepid.sources.batch import Batch, Source
 
 ENVIRONMENT = "TEPID_THREADS"
 _MOST = 256
 # Below this, starting a thread costs more than the work it would take over.
 _LOGITS_FOR_TWO = 1 << 17
-# Smaller files, on the average, are read as fast by one thread as by several.
-_LOGITS_PER_PART = 1 << 20
+
+_Waiting = deque[tuple[Batch, Future[Total]]]
 
 
 @dataclass(frozen=True)
 class Threads:
-    """How many threads, by default `TEPID_THREADS` or one per processor, and whom to tell."""
+    """Threads on this machine: `count`, else `TEPID_THREADS`, else one per processor.
+
+    `progress` is called after each batch.
+    """
 
     count: int | None = None
     progress: Progress | None = None
 
-    def total(self, of: Callable[[Block], Summary], source: Source, stage: str) -> Summary:
-        """The sum of `of(block)` over all blocks, added in the order of the rows."""
-        apart = source.decoded and is_counted(source) and not source.peers
-        total = (self._sum_of_parts if apart else self._sum)(of, source, stage)
-        if total is None:
-            raise InputError(f"{source.name} must have at least one row, got none")
-        return total
+    def total(self, of: Callable[[Batch], Summary], source: Source, stage: str) -> Summary:
+        """The sum of `of(batch)` over all batches, added in the order of the rows."""
+        summary: Summary = finish(self._sum(of, source, stage), source)
+        return summary
 
-    def _sum_of_parts(
-        self, of: Callable[[Block], Summary], source: Source, stage: str
-    ) -> Summary | None:
-        threads, fine = self._worthwhile(source), finer(source)
-        rows, largest = source.rows or 0, max(part.rows or 0 for part in fine.parts)
-        small = rows * (source.classes or 2) < _LOGITS_PER_PART * len(fine.parts)
-        if threads == 1 or small or 2 * largest > rows:
-            return self._sum(of, source, stage)  # one thread reads, the others sum
-
-        def told(rows: int) -> None:
-            if self.progress:
-                self.progress(stage, rows, source.expected)
-
-        total = None
-        for part in side_by_side(of, portions(fine), threads, told):
-            if part is not None:
-                total = part if total is None else total + part
-        return total
-
-    def _sum(
-        self, of: Callable[[Block], Summary], source: Source, stage: str, start: int = 0
-    ) -> Summary | None:
-        threads = self._worthwhile(source)
-        total = None
-        blocks = numbered(source.blocks(_rows_per_block(source, threads), some=False), start)
-        for block, part in _mapped(of, blocks, threads):
+    def _sum(self, of: Callable[[Batch], Summary], source: Source, stage: str) -> Total | None:
+        rows = source.rows
+        threads = self._worthwhile(rows, source.classes)
+        size = rows_per_block(source.classes or 64)
+        if rows is not None:
+            size = max(1, min(size, -(-rows // threads)))
+        total: Total | None = None
+        done = 0
+        for batch, part in _map(of, source.batches(size, allow_empty=True), threads):
             total = part if total is None else total + part
             if self.progress:
-                self.progress(stage, block.start + len(block.logits), source.expected)
+                done += len(batch.logits)
+                self.progress(stage, done, rows)
         return total
 
-    def each(
-        self, of: Callable[[Block], Summary], source: Source, stage: str, wanted: list[int]
-    ) -> Iterator[tuple[int, Summary | None]]:
-        """The sum over each wanted part of a source, one part after the other; None of no rows."""
-        shares = portions(source)
-        for place in wanted:
-            yield place, self._sum(of, shares[place].source, stage, shares[place].start)
-
-    def _worthwhile(self, source: Source) -> int:
-        """How many threads a source is worth."""
-        threads = self.threads  # refused before anything is read, if it is no number
-        size = None if source.rows is None else source.rows * (source.classes or 2)
+    def _worthwhile(self, rows: int | None, classes: int | None) -> int:
+        threads = self.threads  # raises before anything is read if it is no number
+        size = None if rows is None else rows * (classes or 2)
         return 1 if size is not None and size < _LOGITS_FOR_TWO else threads
 
     @property
     def threads(self) -> int:
-        """How many threads there are."""
+        """The number of threads."""
         if self.count is not None:
             return _positive("threads", self.count)
         given = os.environ.get(ENVIRONMENT)
@@ -101,23 +71,18 @@ class Threads:
         )
 
 
-def _rows_per_block(source: Source, threads: int) -> int:
-    rows = rows_per_block(source.classes or 64)
-    return rows if source.rows is None else max(1, min(rows, -(-source.rows // threads)))
+def _map(
+    of: Callable[[Batch], Summary], batches: Iterator[Batch], threads: int
+) -> Iterator[tuple[Batch, Total]]:
+    """`of` of every batch, in order; the calling thread takes a batch when the others have enough.
 
-
-def _mapped(
-    of: Callable[[Block], Summary], blocks: Iterator[Block], threads: int
-) -> Iterator[tuple[Block, Summary]]:
-    """`of` of every block, in order; the calling thread takes a block when the others have enough.
-
-    Few blocks are in flight at once, so that memory does not grow with the data.
+    Few batches are in flight at once, so that memory does not grow with the data.
     """
-    waiting: Waiting[Summary] = deque()
+    waiting: _Waiting = deque()
     try:
-        for block in blocks:
-            waiting.append((block, _begun(of, block, waiting, threads - 1)))
-            # A thread that is starved must not let the blocks behind its own pile up.
+        for batch in batches:
+            waiting.append((batch, _start(of, batch, waiting, threads - 1)))
+            # A starved thread must not let the batches behind its own pile up.
             while waiting and (waiting[0][1].done() or len(waiting) > 8 * threads):
                 done, future = waiting.popleft()
                 yield done, future.result()
@@ -129,32 +94,32 @@ def _mapped(
             future.cancel()
 
 
-def _begun(
-    of: Callable[[Block], Summary], block: Block, waiting: Waiting[Summary], helpers: int
-) -> Future[Summary]:
+def _start(
+    of: Callable[[Batch], Summary], batch: Batch, waiting: _Waiting, helpers: int
+) -> Future[Total]:
     if sum(not future.done() for _, future in waiting) < 2 * helpers:
-        return _pool(helpers, os.getpid()).submit(blamed, of, block)
-    return _done(of, block)
+        return _pool(helpers, os.getpid()).submit(summarize, of, batch)
+    return _run(of, batch)
 
 
-def _take_over(of: Callable[[Block], Summary], waiting: Waiting[Summary]) -> None:
-    for i, (block, future) in enumerate(waiting):
-        if future.cancel():  # nobody has begun it
-            waiting[i] = (block, _done(of, block))
+def _take_over(of: Callable[[Batch], Summary], waiting: _Waiting) -> None:
+    for position, (batch, future) in enumerate(waiting):
+        if future.cancel():  # no thread has begun it
+            waiting[position] = (batch, _run(of, batch))
 
 
-def _done(of: Callable[[Block], Summary], block: Block) -> Future[Summary]:
-    future: Future[Summary] = Future()
+def _run(of: Callable[[Batch], Summary], batch: Batch) -> Future[Total]:
+    future: Future[Total] = Future()
     try:
-        future.set_result(blamed(of, block))
-    except InputError as error:  # told when its turn comes, so that the first bad row is named
+        future.set_result(summarize(of, batch))
+    except InputError as error:  # raised when its turn comes, so that the first bad row is named
         future.set_exception(error)
     return future
 
 
 @lru_cache(maxsize=8)
 def _pool(helpers: int, process: int) -> ThreadPoolExecutor:  # noqa: ARG001  # threads do not fork
-    """Threads that wait for work between the passes of a fit; starting them takes longer."""
+    """Threads that stay between the passes of a fit; starting them takes longer than a pass."""
     return ThreadPoolExecutor(helpers, thread_name_prefix="tepid")
 
 

@@ -35,10 +35,10 @@ class LogitSet:
     def read(self) -> tuple[Array, Int64]:
         """The logits (n, k) and the labels (n,); what is wrong with them is said by name."""
         try:
-            source = open_source(self.logits, labels=self.labels)
-            z = source.whole()
-            Tails.of(z)  # names a bad row
-            return z, arrays.label_column(source.labels, len(z), z.shape[1])
+            rows = open_source(self.logits, labels=self.labels).whole()
+            Tails.of(rows.logits)  # names a bad row
+            classes = rows.logits.shape[1]
+            return rows.logits, arrays.label_column(rows.labels, len(rows.logits), classes)
         except InputError as error:
             raise InputError(f"{self.name}: {error}") from None
 

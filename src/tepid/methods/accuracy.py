@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tepid.curve import Curve
-from tepid.engines import Engine, suited
+from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
 from tepid.methods import verdict
 from tepid.methods.errors import around, matching_error
@@ -29,6 +29,8 @@ def from_accuracy(
     sample_weight: Any = None,
     class_axis: int | None = None,
     groups: Any = None,
+    columns: Any = None,
+    probabilities: bool = False,
     engine: Engine | None = None,
 ) -> Temperature:
     r"""The temperature at which the mean confidence on unlabelled logits equals a known accuracy.
@@ -51,9 +53,14 @@ def from_accuracy(
     """
     check_error(standard_error)
     source = open_source(
-        logits, sample_weight=sample_weight, class_axis=class_axis, groups=groups
-    ).unlabelled()
-    engine = suited(engine, source)
+        logits,
+        sample_weight=sample_weight,
+        class_axis=class_axis,
+        groups=groups,
+        columns=columns,
+        probabilities=probabilities,
+    ).select()
+    engine = choose_engine(engine, source)
     known = _by_key(accuracy, source, engine)
 
     def fit(key: Key) -> Asking[Fit]:
@@ -129,7 +136,7 @@ def check_error(standard_error: float) -> None:
 
 def _by_key(accuracy: Any, source: Source, engine: Engine) -> dict[Key, tuple[float, float]]:
     """The range of accuracies of all rows and of each group."""
-    weights = {} if source.groups is None else weight_by_group(source, engine)
+    weights = weight_by_group(source, engine) if source.grouped else {}
     if not isinstance(accuracy, Mapping):
         return dict.fromkeys((None, *weights), accuracy_range(accuracy))
     names = list(weights)

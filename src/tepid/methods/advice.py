@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Literal
 
 from tepid.curve import Curve
-from tepid.engines import Engine, suited
+from tepid.engines import Engine, choose_engine
 from tepid.lattice import Lattice
 from tepid.methods.accuracy import from_accuracy
 from tepid.methods.few import from_few_labels
@@ -15,8 +15,7 @@ from tepid.methods.logits import from_logits
 from tepid.methods.models import from_models
 from tepid.methods.passes import without_zero_weight
 from tepid.methods.shift import from_source
-from tepid.sources import Block, open_source
-from tepid.sources.block import tells_of_files
+from tepid.sources import Batch, open_source
 from tepid.temperature import Temperature
 
 Verdict = Literal["use", "check", "do not use"]
@@ -92,8 +91,7 @@ def judged(temperature: Temperature) -> tuple[Verdict, str]:
         return "do not use", f"no temperature was found, its status is {temperature.status}"
     unknown: tuple[Verdict, str] = ("check", "it is not known how it was found")
     verdict, reason = _WORTH.get(temperature.method, unknown)
-    doubts = [said for said in temperature.warnings if not tells_of_files(said)]
-    if temperature.method.startswith("uts") and doubts:
+    if temperature.method.startswith("uts") and temperature.warnings:
         return "do not use", "on such logits UTS did harm as often as it helped; see the notes"
     return verdict, reason
 
@@ -106,6 +104,8 @@ def advise(
     source: tuple[Any, Any] | None = None,
     few: tuple[Any, Any] | None = None,
     labels: Any = None,
+    columns: Any = None,
+    probabilities: bool = False,
     engine: Engine | None = None,
 ) -> Advice:
     """Which method to use with what is there, what each would answer, and what would help most.
@@ -119,8 +119,9 @@ def advise(
     others: uts 1.059, guarded 1.000; they differ by a factor of 1.62.
     would help most: labels for some rows, to see whether a single temperature fits at all.
     """
-    rows = open_source(logits).unlabelled()
-    engine = suited(engine, rows)
+    given = open_source(logits, labels=labels, columns=columns, probabilities=probabilities)
+    rows = given.select()
+    engine = choose_engine(engine, rows)
     answers = {"uts": from_logits(rows, engine=engine), "guarded": guarded(rows, engine=engine)}
     if others:
         answers["models"] = from_models(rows, *others, engine=engine)
@@ -130,8 +131,8 @@ def advise(
         answers["accuracy"] = from_accuracy(rows, accuracy, engine=engine)
     if few is not None:
         answers["few-labels"] = from_few_labels(rows, *few, engine=engine)
-    if labels is not None:
-        answers["temperature"] = from_labels(rows, labels, engine=engine)
+    if given.labeled:
+        answers["temperature"] = from_labels(given, engine=engine)
     use = next(name for name in _ORDER if name in answers)
     verdict, because = judged(answers[use])
     plain = engine.total(partial(without_zero_weight, _plain), rows, "looking")
@@ -148,8 +149,8 @@ def advise(
     )
 
 
-def _plain(block: Block) -> Curve:
-    return Curve.of(block.logits, lattice=Lattice.point(1.0), sample_weight=block.weight, bins=0)
+def _plain(batch: Batch) -> Curve:
+    return Curve.of(batch.logits, lattice=Lattice.point(1.0), sample_weight=batch.weight, bins=0)
 
 
 def would_help(temperature: Temperature, *, accuracy_known: bool = False) -> str:

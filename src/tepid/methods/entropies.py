@@ -9,7 +9,7 @@ import numpy as np
 from tepid import arrays, summary
 from tepid.arrays import Float64
 from tepid.kernels import scores
-from tepid.sources import Block
+from tepid.sources import Batch
 
 _BINS, _LEAST = 4096, 1e-9
 
@@ -30,17 +30,17 @@ class Entropies:
     counts: Float64  # the weight of the rows in each bin
 
     @classmethod
-    def of(cls, block: Block, temperature: float) -> "Entropies":
-        """The summary of one block, with its labels if it has any."""
-        p = probabilities(block.logits, temperature)
+    def of(cls, batch: Batch, temperature: float) -> "Entropies":
+        """The summary of one batch, with its labels if it has any."""
+        p = probabilities(batch.logits, temperature)
         k = p.shape[1]
         entropy = -(p * np.log(np.maximum(p, 1e-300))).sum(axis=1)
         place = np.log(np.maximum(entropy, _LEAST) / _LEAST) / math.log(math.log(k) / _LEAST)
         where = np.minimum((place * _BINS).astype(np.int64), _BINS - 1)
-        u = arrays.weight_column(block.weight, len(p))
+        u = arrays.weight_column(batch.weight, len(p))
         right = 0.0
-        if block.labels is not None:
-            labels = arrays.label_column(block.labels, len(p), k, weight=u)
+        if batch.labels is not None:
+            labels = arrays.label_column(batch.labels, len(p), k, weight=u)
             right = float(u @ (p.argmax(axis=1) == labels))
         counts = np.bincount(where, u, _BINS).astype(np.float64)
         return cls(k, float(u.sum()), right, counts)

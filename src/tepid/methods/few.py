@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from tepid.curve import Curve
-from tepid.engines import Engine, suited
+from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
 from tepid.methods import verdict
 from tepid.methods.errors import around
@@ -32,6 +32,8 @@ def from_few_labels(  # noqa: PLR0913  # two sets of rows with what belongs to e
     class_axis: int | None = None,
     groups: Any = None,
     labelled_groups: Any = None,
+    columns: Any = None,
+    probabilities: bool = False,
     engine: Engine | None = None,
 ) -> Temperature:
     r"""The temperature from many unlabelled rows and a few labelled ones, ten to five hundred.
@@ -53,20 +55,24 @@ def from_few_labels(  # noqa: PLR0913  # two sets of rows with what belongs to e
     >>> t.interval[0] < 3 < t.interval[1]
     True
     """
-    unlabelled = open_source(
-        logits, sample_weight=sample_weight, class_axis=class_axis, groups=groups
-    ).unlabelled()
+    check_weight(labelled_weight, "labelled_weight")
+    given: dict[str, Any] = {
+        "class_axis": class_axis, "columns": columns, "probabilities": probabilities,
+    }  # fmt: skip
+    unlabelled = open_source(logits, sample_weight=sample_weight, groups=groups, **given).select()
     few = open_source(
-        labelled_logits, labels=labels, sample_weight=labelled_weight, class_axis=class_axis,
+        labelled_logits,
+        labels=labels,
+        sample_weight=labelled_weight,
         groups=labelled_groups,
-    )  # fmt: skip
-    check_weight(few, "labelled_weight")
-    if few.labels is None:
+        **given,
+    )
+    if not few.labeled:
         raise InputError("labels must be given, got none")
-    if (unlabelled.groups is None) != (few.groups is None):
+    if unlabelled.grouped != few.grouped:
         raise InputError("groups and labelled_groups must go together, got one")
     check_repeatable(unlabelled)
-    engine = suited(engine, unlabelled, few)
+    engine = choose_engine(engine, unlabelled, few)
     free = each_answered(lambda _: unsupervised(), unlabelled, engine)
     strangers = set(keys_of(few, engine)) - set(free)
     if strangers:

@@ -9,7 +9,7 @@ from tepid import arrays
 from tepid.arrays import Array, Float32, Float64
 from tepid.methods.entropies import probabilities
 from tepid.methods.passes import Asking, Result, Summing, through
-from tepid.sources import Block
+from tepid.sources import Batch
 
 # How many probabilities are kept: 32 MB, which is every row of most sets.
 _MOST = 1 << 23
@@ -35,10 +35,10 @@ class Sample:
     whole: bool = True  # whether every row is kept
 
     @classmethod
-    def of(cls, block: Block, temperature: float) -> "Sample":
-        """The sample of one block."""
-        p = probabilities(block.logits, temperature).astype(np.float32)
-        return _cut(cls(float(len(p)), _marks(p), p, arrays.weight_column(block.weight, len(p))))
+    def of(cls, batch: Batch, temperature: float) -> "Sample":
+        """The sample of one batch."""
+        p = probabilities(batch.logits, temperature).astype(np.float32)
+        return _cut(cls(float(len(p)), _marks(p), p, arrays.weight_column(batch.weight, len(p))))
 
     def __add__(self, other: "Sample") -> "Sample":
         marks = np.concatenate([self.marks, other.marks])
@@ -93,11 +93,11 @@ def weighing(asking: Asking[Result], ratio: Float64) -> Asking[Result]:
     """The same method with each row weighed by how much more frequent its class has become."""
 
     def weighed(of: Summing) -> Summing:
-        def changed(block: Block) -> Any:
-            labels = arrays.label_column(block.labels, len(block.logits), len(ratio))
+        def changed(batch: Batch) -> Any:
+            labels = arrays.label_column(batch.labels, len(batch.logits), len(ratio))
             weight = np.where(ratio[labels] > _GONE, ratio[labels], 0.0)
             return of(
-                block._replace(weight=weight * (1.0 if block.weight is None else block.weight))
+                batch._replace(weight=weight * (1.0 if batch.weight is None else batch.weight))
             )
 
         return changed

@@ -5,7 +5,6 @@ import math
 from dataclasses import dataclass
 
 from tepid.engines import Engine
-from tepid.errors import InputError
 from tepid.methods.passes import Asking, Key, each_answered
 from tepid.methods.search import mean_confidence
 from tepid.sources import Source
@@ -41,12 +40,10 @@ def together(fits: dict[Key, Fit], source: Source, engine: Engine) -> Temperatur
     $\tau^2 / (\tau^2 + s_g^2)$ of its distance, $s_g$ being its own standard error. Groups that
     differ by no more than chance get one temperature, and so does a group that has none itself.
     """
-    pooled = _noted(fits[None], source)
+    pooled = fits[None]
     own: dict[Key, Fit] = {key: fit for key, fit in fits.items() if key is not None}
     if not own:
         return pooled.temperature
-    if not source.repeatable:
-        raise InputError("logits must be readable more than once to have groups, got an iterator")
     known = [fit for fit in own.values() if fit.known]
     spread = _Spread(_between(known), len(known))
     shrunk = {key: _shrunk(fit, pooled, spread) for key, fit in own.items()}
@@ -60,14 +57,6 @@ def together(fits: dict[Key, Fit], source: Source, engine: Engine) -> Temperatur
         for key, t in shrunk.items()
     }
     return dataclasses.replace(pooled.temperature, groups=groups)
-
-
-def _noted(fit: Fit, source: Source) -> Fit:
-    """The same fit, which says what became of its rows."""
-    if not source.notes:
-        return fit
-    t = fit.temperature
-    return Fit(dataclasses.replace(t, warnings=source.notes + t.warnings), fit.error)
 
 
 def _between(fits: list[Fit]) -> float:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tepid.engines import Engine, suited
+from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
 from tepid.methods import verdict
 from tepid.methods.accuracy import match
@@ -22,6 +22,8 @@ def guarded(
     sample_weight: Any = None,
     class_axis: int | None = None,
     groups: Any = None,
+    columns: Any = None,
+    probabilities: bool = False,
     engine: Engine | None = None,
 ) -> Temperature:
     r"""A temperature from unlabelled logits that abstains, with T = 1, unless it can help.
@@ -43,10 +45,15 @@ def guarded(
     """
     check_budget(budget)
     source = open_source(
-        logits, sample_weight=sample_weight, class_axis=class_axis, groups=groups
-    ).unlabelled()
+        logits,
+        sample_weight=sample_weight,
+        class_axis=class_axis,
+        groups=groups,
+        columns=columns,
+        probabilities=probabilities,
+    ).select()
     check_repeatable(source)
-    engine = suited(engine, source)
+    engine = choose_engine(engine, source)
     fits = each_answered(lambda _: guarded_fit(budget), source, engine)
     return together(fits, source, engine)
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tepid.engines import Engine, suited
+from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
 from tepid.methods import verdict
 from tepid.methods.errors import around, loss_error
@@ -23,6 +23,8 @@ def from_labels(
     sample_weight: Any = None,
     class_axis: int | None = None,
     groups: Any = None,
+    columns: Any = None,
+    probabilities: bool = False,
     engine: Engine | None = None,
 ) -> Temperature:
     r"""The temperature that minimises the negative log likelihood of the labels, paper eq. 3.
@@ -42,11 +44,17 @@ def from_labels(
     3.0
     """
     source = open_source(
-        logits, labels=labels, sample_weight=sample_weight, class_axis=class_axis, groups=groups
+        logits,
+        labels=labels,
+        sample_weight=sample_weight,
+        class_axis=class_axis,
+        groups=groups,
+        columns=columns,
+        probabilities=probabilities,
     )
-    if source.labels is None:
+    if not source.labeled:
         raise InputError("labels must be given, got none")
-    engine = suited(engine, source)
+    engine = choose_engine(engine, source)
 
     def fit(_: Key) -> Asking[Fit]:
         answer = yield from search(QUESTION, repeatable=source.repeatable)

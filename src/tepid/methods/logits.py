@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tepid.engines import Engine, suited
+from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
 from tepid.methods import verdict
 from tepid.methods.errors import loss_error
@@ -15,7 +15,7 @@ from tepid.methods.passes import Asking, Pass, each_answered, only
 from tepid.methods.search import Answer, Question, mean_confidence, search
 from tepid.optimum import least_loss, loss_step
 from tepid.scalars import number
-from tepid.sources import Block, Source, open_source
+from tepid.sources import Batch, Source, open_source
 from tepid.tails import Tails
 from tepid.temperature import Temperature
 
@@ -33,6 +33,8 @@ def from_logits(
     sample_weight: Any = None,
     class_axis: int | None = None,
     groups: Any = None,
+    columns: Any = None,
+    probabilities: bool = False,
     engine: Engine | None = None,
 ) -> Temperature:
     r"""The temperature of unlabelled logits by UTS, Mozafari et al. (2019), eq. 4-8.
@@ -59,6 +61,8 @@ def from_logits(
         class_axis: Where the classes are, for arrays of more than two dimensions.
         groups: One name per row: each group gets a temperature of its own, in `groups` of the
             result, drawn towards that of all rows as far as the group is small.
+        columns: The columns of a table that are the logits, where that is not clear.
+        probabilities: The values are probabilities; their logarithms are the logits.
         engine: How many threads, and whom to tell of progress.
 
     >>> import numpy as np
@@ -71,12 +75,17 @@ def from_logits(
         most = f"{_MOST_DEVIATIONS:g}"
         raise InputError(f"deviations must be a number in 0 to {most}, got {deviations}")
     source = open_source(
-        logits, sample_weight=sample_weight, class_axis=class_axis, groups=groups
-    ).unlabelled()
+        logits,
+        sample_weight=sample_weight,
+        class_axis=class_axis,
+        groups=groups,
+        columns=columns,
+        probabilities=probabilities,
+    ).select()
     check_repeatable(source)
-    if debias and source.weight is not None:
+    if debias and source.weighted:
         raise InputError("sample_weight must be left out with debias, got one")
-    engine = suited(engine, source)
+    engine = choose_engine(engine, source)
     fits = each_answered(lambda _: _fit(deviations, debias=debias), source, engine)
     return together(fits, source, engine)
 
@@ -130,9 +139,9 @@ def uts_question(tails: Tails, deviations: float = 1.0) -> Question:
     )
 
 
-def tails_of(block: Block) -> Tails:
-    """The tails of a block."""
-    return Tails.of(block.logits, sample_weight=block.weight)
+def tails_of(batch: Batch) -> Tails:
+    """The tails of a batch."""
+    return Tails.of(batch.logits, sample_weight=batch.weight)
 
 
 def _jackknifed(deviations: float, answer: Answer) -> Asking[float | None]:
@@ -141,7 +150,7 @@ def _jackknifed(deviations: float, answer: Answer) -> Asking[float | None]:
         return None
     halves = []
     for parity in (0, 1):
-        rows = partial(Block.half, parity=parity)
+        rows = partial(Batch.half, parity=parity)
         half, _ = yield from only(unsupervised(deviations), rows)
         halves.append(half)
     if any(half.status != "ok" for half in halves):

@@ -1,6 +1,5 @@
 """Other models on the same rows: what they agree on stands in for the labels."""
 
-import dataclasses
 import math
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +10,7 @@ import numpy as np
 from tepid import arrays, shapes, summary
 from tepid.arrays import Array, Float64, Int64
 from tepid.curve import Curve
-from tepid.engines import Engine, suited
+from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError, RowError
 from tepid.lattice import Lattice
 from tepid.methods import passes, verdict
@@ -21,7 +20,8 @@ from tepid.methods.groups import Fit, together
 from tepid.methods.passes import Asking, Key, Pass, each_answered
 from tepid.methods.search import Answer, Question, search
 from tepid.optimum import least_loss, loss_step
-from tepid.sources import Block, Source, open_source
+from tepid.sources import Batch, Source, open_source
+from tepid.sources.batch import Peer, attach
 from tepid.tails import Tails
 from tepid.temperature import Temperature
 
@@ -63,6 +63,8 @@ def from_models(
     ids: Any = None,
     sample_weight: Any = None,
     groups: Any = None,
+    columns: Any = None,
+    probabilities: bool = False,
     engine: Engine | None = None,
 ) -> Temperature:
     """The temperature from the unlabelled logits of this model and of others on the same rows.
@@ -82,6 +84,8 @@ def from_models(
         sample_weight: One weight per row, which counts for every model.
         groups: One name per row, for a temperature of each group. Peers are kept or left out by
             what they do on all rows.
+        columns: The columns of each table that are the logits, where that is not clear.
+        probabilities: The values are probabilities; their logarithms are the logits.
         engine: How many threads, and whom to tell of progress.
 
     >>> import numpy as np
@@ -93,8 +97,11 @@ def from_models(
     """
     if not others:
         raise InputError("others must be the logits of at least one more model, got none")
-    source = _beside(open_source(logits, sample_weight=sample_weight, groups=groups), others)
-    engine = suited(engine, source, *source.peers)
+    given: dict[str, Any] = {"columns": columns, "probabilities": probabilities}
+    own = open_source(logits, sample_weight=sample_weight, groups=groups, **given).select()
+    peers = _open_peers(own, [open_source(other, **given) for other in others])
+    source = attach(own, {}, peers)
+    engine = choose_engine(engine, source)
     _check_ids(ids, len(others) + 1, source.rows)
     agreement = partial(passes.without_zero_weight, _agreement)
     counted = engine.total(agreement, source, "comparing models")
@@ -104,7 +111,7 @@ def from_models(
         raise InputError(
             f"others must hold a model about as good as this one, got: {' '.join(said)}"
         )
-    source = dataclasses.replace(source, peers=tuple(source.peers[i] for i in kept))
+    source = attach(own, {}, tuple(peers[i] for i in kept))
     voting = len(kept) == 1 or counted.classes >= MANY_CLASSES
 
     def fit(_: Key) -> Asking[Fit]:
@@ -128,23 +135,27 @@ def _fitted(answer: Answer, error: float | None, said: list[str]) -> Fit:
     return Fit(t, error)
 
 
-def _beside(source: Source, others: tuple[Any, ...]) -> Source:
-    """The source with its peers, whose rows and classes must be as many as its own."""
-    peers = [
-        dataclasses.replace(open_source(other).unlabelled(), name=f"other {number}")
-        for number, other in enumerate(others, 1)
-    ]
+def _open_peers(source: Source, others: list[Source]) -> tuple[Peer, ...]:
+    """The other models, whose rows and classes must be as many as the model's own."""
     shape = (source.rows, source.classes)
-    for peer in peers:
-        there = (peer.rows, peer.classes)
+    for number, other in enumerate(others, 1):
+        there = (other.rows, other.classes)
         if None not in (*shape, *there) and there != shape:
-            raise InputError(f"{peer.name} must have the shape of logits, {shape}, got {there}")
-        if peer.weight is not None and source.weight is None:
-            raise InputError(f"sample_weight must come with logits, got it with {peer.name} alone")
-    for each in (source, *peers):
-        if not each.repeatable:
-            raise InputError(f"{each.name} must be readable more than once, got an iterator")
-    return dataclasses.replace(source.unlabelled(), peers=tuple(peers))
+            raise InputError(f"other {number} must have the shape of logits, {shape}, got {there}")
+        if other.weighted and not source.weighted:
+            raise InputError(f"sample_weight must come with logits, got it with other {number}")
+        if not other.repeatable:
+            raise InputError(f"other {number} must be readable more than once, got an iterator")
+    if not source.repeatable:
+        raise InputError(f"{source.name} must be readable more than once, got an iterator")
+    return tuple(
+        Peer(
+            f"other {number}",
+            other.select(weight=False, group=False).parts,
+            decoded=other.spool is not None,
+        )
+        for number, other in enumerate(others, 1)
+    )
 
 
 def _check_ids(ids: Any, models: int, rows: int | None) -> None:
@@ -166,8 +177,8 @@ def _check_ids(ids: Any, models: int, rows: int | None) -> None:
             )
 
 
-def _votes(block: Block) -> list[Int64]:
-    return [np.asarray(peer.argmax(axis=1), np.int64) for peer in block.peers]
+def _votes(batch: Batch) -> list[Int64]:
+    return [np.asarray(peer.argmax(axis=1), np.int64) for peer in batch.peers]
 
 
 def _sureness(logits: Array) -> Float64:
@@ -178,31 +189,31 @@ def _sureness(logits: Array) -> Float64:
 def _confidence(number: int, peer: Array, weight: Float64) -> float:
     try:
         return float(Tails.of(peer, sample_weight=weight).confidence.sum())
-    except RowError as error:  # the engine adds where the block starts
+    except RowError as error:  # the engine adds where the batch starts
         raise error.moved(0, f"other {number}") from None
 
 
-def _majority(block: Block) -> _Majority:
+def _majority(batch: Batch) -> _Majority:
     """How often the model agrees with most peers; where they are even, the more confident count."""
-    logits = shapes.matrix(arrays.as_array(block.logits))
+    logits = shapes.matrix(arrays.as_array(batch.logits))
     tally = np.zeros(logits.shape)
-    for peer, votes in zip(block.peers, _votes(block), strict=True):
+    for peer, votes in zip(batch.peers, _votes(batch), strict=True):
         tally[np.arange(len(logits)), votes] += 1 + 1e-3 * _sureness(peer)
     agreed = logits.argmax(axis=1) == tally.argmax(axis=1)
-    u = arrays.weight_column(block.weight, len(agreed))
+    u = arrays.weight_column(batch.weight, len(agreed))
     return _Majority(float(u.sum()), float(u @ agreed))
 
 
-def _agreement(block: Block) -> Agreement:
-    logits = shapes.matrix(arrays.as_array(block.logits))
+def _agreement(batch: Batch) -> Agreement:
+    logits = shapes.matrix(arrays.as_array(batch.logits))
     mine = logits.argmax(axis=1)
-    u = arrays.weight_column(block.weight, len(mine))
-    sure = [_confidence(number, peer, u) for number, peer in enumerate(block.peers, 1)]
+    u = arrays.weight_column(batch.weight, len(mine))
+    sure = [_confidence(number, peer, u) for number, peer in enumerate(batch.peers, 1)]
     return Agreement(
         logits.shape[1],
         float(u.sum()),
         np.array([Tails.of(logits, sample_weight=u).confidence.sum(), *sure]),
-        np.array([u @ (mine == votes) for votes in _votes(block)], np.float64),
+        np.array([u @ (mine == votes) for votes in _votes(batch)], np.float64),
     )
 
 
@@ -212,15 +223,15 @@ def _voted() -> Asking[tuple[Answer, float | None]]:
     return answer, loss_error(answer.point)
 
 
-def _ballots(block: Block, lattice: Lattice) -> Curve:
+def _ballots(batch: Batch, lattice: Lattice) -> Curve:
     try:
         first, *others = (
-            Curve.of(block.logits, lattice=lattice, labels=v, sample_weight=block.weight, bins=0)
-            for v in _votes(block)
+            Curve.of(batch.logits, lattice=lattice, labels=v, sample_weight=batch.weight, bins=0)
+            for v in _votes(batch)
         )
     except RowError as error:
         raise error if error.name == "logits" else error.moved(0, "a peer's vote") from None
-    return sum(others, start=first) * (1 / len(block.peers))
+    return sum(others, start=first) * (1 / len(batch.peers))
 
 
 def _matched() -> Asking[tuple[Answer, float | None]]:

@@ -11,7 +11,7 @@ import numpy as np
 from tepid import arrays, summary
 from tepid.arrays import Float64
 from tepid.curve import Curve
-from tepid.engines import Engine, suited
+from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
 from tepid.lattice import Lattice
 from tepid.methods import verdict
@@ -22,7 +22,7 @@ from tepid.methods.logits import check_repeatable
 from tepid.methods.passes import Asking, Pass, check_total, each_answered
 from tepid.methods.search import Question, mean_confidence, search
 from tepid.optimum import least_loss, loss_step
-from tepid.sources import Block, open_source
+from tepid.sources import Batch, open_source
 from tepid.temperature import Temperature
 
 # The exponents 1/w that are tried, from 1/32 to 32, and how often they are drawn closer.
@@ -53,6 +53,8 @@ def from_odds(
     sample_weight: Any = None,
     class_axis: int | None = None,
     groups: Any = None,
+    columns: Any = None,
+    probabilities: bool = False,
     engine: Engine | None = None,
 ) -> Temperature:
     r"""The temperature of unlabelled logits by the weighting of Mozafari et al. (2020).
@@ -75,10 +77,15 @@ def from_odds(
     'odds'
     """
     source = open_source(
-        logits, sample_weight=sample_weight, class_axis=class_axis, groups=groups
-    ).unlabelled()
+        logits,
+        sample_weight=sample_weight,
+        class_axis=class_axis,
+        groups=groups,
+        columns=columns,
+        probabilities=probabilities,
+    ).select()
     check_repeatable(source)
-    engine = suited(engine, source)
+    engine = choose_engine(engine, source)
     fits = each_answered(lambda _: _fit(prior), source, engine)
     return together(fits, source, engine)
 
@@ -127,34 +134,34 @@ def _wanted(odds: _Odds, prior: Any) -> Float64:
     return np.maximum(0.0, 1 - _TRUSTED * odds.predicted / (odds.weight * q))
 
 
-def _log_odds(block: Block) -> tuple[Float64, Float64]:
+def _log_odds(batch: Batch) -> tuple[Float64, Float64]:
     """Log S/(1 - S), and -inf where a class is predicted, with the weight of each row."""
-    s = probabilities(block.logits, 1.0)
+    s = probabilities(batch.logits, 1.0)
     with np.errstate(divide="ignore"):
         logs = np.log(s) - np.log1p(-s)
     logs[np.arange(len(s)), s.argmax(axis=1)] = -np.inf
-    return logs, arrays.weight_column(block.weight, len(s))
+    return logs, arrays.weight_column(batch.weight, len(s))
 
 
-def _odds(block: Block, exponents: Float64) -> _Odds:
-    logs, u = _log_odds(block)
+def _odds(batch: Batch, exponents: Float64) -> _Odds:
+    logs, u = _log_odds(batch)
     k = logs.shape[1]
-    predicted = np.bincount(probabilities(block.logits, 1.0).argmax(axis=1), u, k)
+    predicted = np.bincount(probabilities(batch.logits, 1.0).argmax(axis=1), u, k)
     total = np.stack([u @ np.exp(e * logs) for e in exponents])
     return _Odds(k, float(u.sum()), predicted.astype(np.float64), total)
 
 
-def _curve(block: Block, lattice: Lattice, exponent: float) -> Curve:
+def _curve(batch: Batch, lattice: Lattice, exponent: float) -> Curve:
     """The curve of the weighted pairs: that of the predictions, pulled by the rows' odds."""
-    logs, u = _log_odds(block)
+    logs, u = _log_odds(batch)
     k = logs.shape[1]
     odds = np.exp(exponent * logs) / (k - 1)
-    z = np.asarray(arrays.block(arrays.as_array(block.logits)), np.float64)
+    z = np.asarray(arrays.block(arrays.as_array(batch.logits)), np.float64)
     distance = z - z.max(axis=1, keepdims=True, initial=-np.inf)
     pull = float((u * (odds * np.where(odds > 0, distance, 0.0)).sum(axis=1)).sum())
     weight = u * (1 + odds.sum(axis=1))
     curve = Curve.of(
-        block.logits, lattice=lattice, labels=z.argmax(axis=1), sample_weight=weight, bins=0
+        batch.logits, lattice=lattice, labels=z.argmax(axis=1), sample_weight=weight, bins=0
     )
     return dataclasses.replace(
         curve,

@@ -15,13 +15,12 @@ from tepid import arrays
 from tepid.arrays import Array, Int64
 from tepid.engines import Engine
 from tepid.errors import InputError, RowError
-from tepid.sources import Block, Source
-from tepid.sources.block import Carried
+from tepid.sources import Batch, Source, paths
 
 Result = TypeVar("Result")
 # A group's name, or None for all rows.
 Key: TypeAlias = str | None
-Summing: TypeAlias = Callable[[Block], Any]
+Summing: TypeAlias = Callable[[Batch], Any]
 
 
 @dataclass(frozen=True)
@@ -46,9 +45,9 @@ class Both:
         return Both(self.first + other.first, self.second + other.second)
 
 
-def both(first: Summing, second: Summing) -> Callable[[Block], Both]:
+def both(first: Summing, second: Summing) -> Callable[[Batch], Both]:
     """Two summaries in one reading."""
-    return lambda block: Both(first(block), second(block))
+    return lambda batch: Both(first(batch), second(batch))
 
 
 @dataclass(frozen=True)
@@ -98,36 +97,32 @@ def each_answered(
 
 
 def weight_by_group(source: Source, engine: Engine) -> dict[str, float]:
-    """The weight of each group that has any; a pass where a column comes with the rows."""
-    if isinstance(source.groups, Carried) or isinstance(source.weight, Carried):
-        weights = engine.total(_weighed, source, "looking").parts
-    else:
-        weights = _weights(source.groups, source.weight)
+    """The weight of each group that has any, by one pass."""
+    weights = engine.total(_weights, source, "counting groups").parts
     check_total(sum(weights.values()))
     return {str(name): weights[name] for name in sorted(weights, key=str)}
 
 
 def keys_of(source: Source, engine: Engine) -> tuple[Key, ...]:
     """None, and the groups that have a row of some weight."""
-    return (None,) if source.groups is None else (None, *weight_by_group(source, engine))
+    if not source.grouped:
+        return (None,)
+    if not source.repeatable:
+        raise InputError("logits must be readable more than once to have groups, got an iterator")
+    return (None, *weight_by_group(source, engine))
 
 
-def _weighed(block: Block) -> _Keyed:
-    return _Keyed(_weights(block.groups, block.weight))
+def _weights(batch: Batch) -> _Keyed:
+    names, where = np.unique(batch.group, return_inverse=True)
+    weights = np.bincount(where, arrays.weight_column(batch.weight, len(where)), len(names))
+    return _Keyed({str(name): float(w) for name, w in zip(names, weights, strict=True) if w > 0})
 
 
-def _weights(groups: Any, weight: Any) -> dict[Key, Any]:
-    if weight is not None and len(weight) != len(groups):
-        weight = None  # the first pass over the rows refuses it
-    names, where = np.unique(groups, return_inverse=True)
-    weights = np.bincount(where, arrays.weight_column(weight, len(groups)), len(names))
-    return {str(name): float(w) for name, w in zip(names, weights, strict=True) if w > 0}
-
-
-def check_weight(source: Source, name: str) -> None:
-    """Refuse an array of unusable weights under the name of the argument that it came by."""
-    if isinstance(source.weight, np.ndarray):
-        check_total(arrays.weight_column(source.weight, len(source.weight), name).sum(), name)
+def check_weight(weight: Any, name: str) -> None:
+    """Refuse an array of unusable weights under the name of its argument."""
+    if weight is not None and not paths.is_path(weight):
+        column = np.asarray(arrays.as_array(weight, name)).reshape(-1)
+        check_total(float(arrays.weight_column(column, len(column), name).sum()), name)
 
 
 def check_total(weight: float, name: str = "sample_weight") -> None:
@@ -147,32 +142,32 @@ def through(asking: Asking[Result], change: Callable[[Summing], Summing]) -> Ask
         reply = yield Pass(change(wanted.of), wanted.stage)
 
 
-def only(asking: Asking[Result], choose: Callable[[Block], Int64]) -> Asking[Result]:
-    """The same method on the chosen rows of each block."""
-    return through(asking, lambda of: lambda block: _of_part(block, of, choose(block)))
+def only(asking: Asking[Result], choose: Callable[[Batch], Int64]) -> Asking[Result]:
+    """The same method on the chosen rows of each batch."""
+    return through(asking, lambda of: lambda batch: _of_part(batch, of, choose(batch)))
 
 
-def without_zero_weight(of: Callable[[Block], Result], block: Block) -> Result:
-    """`of` over the rows of a block whose weight is above zero, as if there were no others."""
-    if block.weight is None:
-        return of(block)
-    weight = arrays.weight_column(block.weight, len(block.logits))
-    return of(block) if weight.all() else _of_part(block, of, np.flatnonzero(weight))
+def without_zero_weight(of: Callable[[Batch], Result], batch: Batch) -> Result:
+    """`of` over the rows of a batch whose weight is above zero, as if there were no others."""
+    if batch.weight is None:
+        return of(batch)
+    weight = arrays.weight_column(batch.weight, len(batch.logits))
+    return of(batch) if weight.all() else _of_part(batch, of, np.flatnonzero(weight))
 
 
-def _parts(block: Block, wanted: dict[Key, Pass]) -> _Keyed:
-    return without_zero_weight(partial(_parts_of_all, wanted=wanted), block)
+def _parts(batch: Batch, wanted: dict[Key, Pass]) -> _Keyed:
+    return without_zero_weight(partial(_parts_of_all, wanted=wanted), batch)
 
 
-def _parts_of_all(block: Block, wanted: dict[Key, Pass]) -> _Keyed:
-    if block.groups is None:
-        return _Keyed({key: asked.of(block) for key, asked in wanted.items()})
+def _parts_of_all(batch: Batch, wanted: dict[Key, Pass]) -> _Keyed:
+    if batch.group is None:
+        return _Keyed({key: asked.of(batch) for key, asked in wanted.items()})
     parts: dict[Key, Any] = {}
     if None in wanted:
-        parts[None] = wanted[None].of(block)
-    for name, rows in _rows_by_group(block.groups):
+        parts[None] = wanted[None].of(batch)
+    for name, rows in _rows_by_group(batch.group):
         if name in wanted:
-            parts[name] = _of_part(block, wanted[name].of, rows)
+            parts[name] = _of_part(batch, wanted[name].of, rows)
     return _Keyed(parts)
 
 
@@ -186,8 +181,8 @@ def _rows_by_group(groups: Array) -> Iterator[tuple[str, Int64]]:
         yield str(name), chosen
 
 
-def _of_part(block: Block, of: Callable[[Block], Result], rows: Int64) -> Result:
+def _of_part(batch: Batch, of: Callable[[Batch], Result], rows: Int64) -> Result:
     try:
-        return of(block.part(rows))
-    except RowError as error:  # the engine adds where the block starts
+        return of(batch.take(rows))
+    except RowError as error:  # the engine adds where the batch starts
         raise error.moved(int(rows[error.row]) - error.row) from None

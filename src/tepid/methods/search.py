@@ -13,7 +13,7 @@ from tepid.errors import InputError
 from tepid.lattice import Lattice
 from tepid.methods.passes import Asking, Pass
 from tepid.optimum import EXACT, INTERPOLATION, Reading, confidence_at, loss_precision
-from tepid.sources import Block
+from tepid.sources import Batch
 from tepid.temperature import Status
 
 # The octaves of 1/T that are summed where the data cannot be read again.
@@ -32,7 +32,7 @@ class Question:
 
     `others` are read off the same curve, to its precision. `first` is the window to begin with
     where the data can be read again: by default T from 1/4 to 8. `summing` gives the curve of a
-    block on a lattice where it is another than that of its thresholds and labels.
+    batch on a lattice where it is another than that of its thresholds and labels.
     """
 
     read: Callable[[Curve], Reading]
@@ -42,7 +42,7 @@ class Question:
     thresholds: Float64 | None = None
     exact_thresholds: Float64 | None = None
     labelled: bool = False
-    summing: Callable[[Block, Lattice], Curve] | None = None
+    summing: Callable[[Batch, Lattice], Curve] | None = None
     per_octave: int = 2
     first: tuple[int, int] = (-3, 2)
 
@@ -112,8 +112,8 @@ def mean_confidence(temperature: float) -> Asking[float]:
     """The mean confidence at a temperature, by one exact pass."""
     lattice = Lattice.point(temperature)
 
-    def of(block: Block) -> Curve:
-        return Curve.of(block.logits, lattice=lattice, sample_weight=block.weight, bins=0)
+    def of(batch: Batch) -> Curve:
+        return Curve.of(batch.logits, lattice=lattice, sample_weight=batch.weight, bins=0)
 
     point = yield Pass(of, "judging")
     return float(point.confidence[0] / point.weight)
@@ -159,19 +159,19 @@ def readings_of(question: Question, curve: Curve) -> list[Reading]:
 
 def curve_of(
     question: Question, lattice: Lattice, *, exact: bool = False
-) -> Callable[[Block], Curve]:
-    """The curve of a block that a question is about."""
+) -> Callable[[Batch], Curve]:
+    """The curve of a batch that a question is about."""
     thresholds = question.exact_thresholds if exact else question.thresholds
 
-    def of(block: Block) -> Curve:
+    def of(batch: Batch) -> Curve:
         if question.summing is not None:
-            return question.summing(block, lattice)
+            return question.summing(batch, lattice)
         return Curve.of(
-            block.logits,
+            batch.logits,
             lattice=lattice,
             thresholds=thresholds,
-            labels=block.labels if question.labelled else None,
-            sample_weight=block.weight,
+            labels=batch.labels if question.labelled else None,
+            sample_weight=batch.weight,
             bins=0,
         )
 

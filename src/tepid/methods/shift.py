@@ -9,8 +9,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from tepid import arrays
+from tepid.arrays import Float64
 from tepid.curve import Curve
-from tepid.engines import Engine, suited
+from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError, RowError
 from tepid.lattice import Lattice
 from tepid.methods import verdict
@@ -41,7 +42,7 @@ from tepid.methods.search import (
     stepped,
 )
 from tepid.optimum import INTERPOLATION, confidence_at, matching_confidence
-from tepid.sources import Block, Source, open_source
+from tepid.sources import Batch, Source, open_source
 from tepid.temperature import Temperature
 
 Shift = Literal["any", "label", "none"]
@@ -59,7 +60,7 @@ class _Target:
     seen: Any
 
 
-def from_source(  # noqa: PLR0913  # two sets of rows with what belongs to each
+def from_source(  # two sets of rows with what belongs to each
     logits: Any,
     source_logits: Any,
     source_labels: Any = None,
@@ -68,6 +69,8 @@ def from_source(  # noqa: PLR0913  # two sets of rows with what belongs to each
     sample_weight: Any = None,
     source_weight: Any = None,
     groups: Any = None,
+    columns: Any = None,
+    probabilities: bool = False,
     engine: Engine | None = None,
 ) -> Temperature:
     r"""The temperature for unlabelled logits from an older labelled set of the same model.
@@ -97,13 +100,14 @@ def from_source(  # noqa: PLR0913  # two sets of rows with what belongs to each
     """
     if shift not in get_args(Shift):
         raise InputError(f"shift must be one of {', '.join(get_args(Shift))}, got {shift!r}")
-    now = open_source(logits, sample_weight=sample_weight, groups=groups).unlabelled()
-    past = open_source(source_logits, labels=source_labels, sample_weight=source_weight)
-    past = dataclasses.replace(past, name="source_logits")
-    check_weight(past, "source_weight")
-    if past.labels is None:
+    check_weight(source_weight, "source_weight")
+    given: dict[str, Any] = {"columns": columns, "probabilities": probabilities}
+    now = open_source(logits, sample_weight=sample_weight, groups=groups, **given).select()
+    past = open_source(source_logits, labels=source_labels, sample_weight=source_weight, **given)
+    past = past.renamed("source_logits") if past.name == "logits" else past
+    if not past.labeled:
         raise InputError("source_labels must be given, got none")
-    engine = suited(engine, now, past)
+    engine = choose_engine(engine, now, past)
     if not past.repeatable:
         raise InputError("source_logits must be readable more than once, got an iterator")
     fit = {"any": _any, "label": _label, "none": _none}[shift]
@@ -158,8 +162,8 @@ def _targets(answer: Answer, now: Source, engine: Engine, of: Any) -> dict[Key, 
     window = (math.floor(octave) - _REACH, math.ceil(octave) + _REACH)
     lattice = Lattice.window(*window, per_octave=_PER_OCTAVE)
 
-    def curve(block: Block) -> Curve:
-        return Curve.of(block.logits, lattice=lattice, sample_weight=block.weight, bins=0)
+    def curve(batch: Batch) -> Curve:
+        return Curve.of(batch.logits, lattice=lattice, sample_weight=batch.weight, bins=0)
 
     def asking(_: Key) -> Asking[_Target]:
         found = yield Pass(both(curve, of), "reading")
@@ -197,12 +201,8 @@ def _label(past: Source, now: Source, engine: Engine) -> dict[Key, Fit]:
         targets = _targets(first, now, engine, lambda _: 0)
         return {key: _fitted("label", first, target) for key, target in targets.items()}
     targets = _targets(first, now, engine, partial(Sample.of, temperature=first.temperature))
-    given = np.asarray(past.labels)
-    u = arrays.weight_column(
-        None if past.weight is None else np.asarray(past.weight), len(given), "source_weight"
-    )
-    labels = arrays.label_column(given, len(given), curve.classes, weight=u)
-    old = np.bincount(labels, u, curve.classes) / u.sum()
+    counts = engine.total(partial(_label_counts, classes=curve.classes), past, "counting labels")
+    old = counts / counts.sum()
     ratios = {key: grown(target.seen, old) for key, target in targets.items()}
     octave = -math.log2(first.temperature)
     window = (math.floor(octave) - 1, math.ceil(octave) + 1)
@@ -214,6 +214,12 @@ def _label(past: Source, now: Source, engine: Engine) -> dict[Key, Fit]:
 
     answers = each_answered(reweighted, past, engine, tuple(ratios))
     return {key: _fitted("label", answers[key], t, *_sampled(t.seen)) for key, t in targets.items()}
+
+
+def _label_counts(batch: Batch, classes: int) -> Float64:
+    u = arrays.weight_column(batch.weight, len(batch.logits))
+    labels = arrays.label_column(batch.labels, len(u), classes, weight=u)
+    return np.asarray(np.bincount(labels, u, classes), np.float64)
 
 
 def _sampled(sample: Sample) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from tepid import records
 from tepid.curve import Curve
-from tepid.engines import Engine, suited
+from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
 from tepid.lattice import Lattice
 from tepid.methods.accuracy import accuracy_range, check_error, matched_fit
@@ -24,7 +24,7 @@ from tepid.methods.labels import QUESTION, labelled_fit
 from tepid.methods.logits import tails_of, unsupervised, uts_question, uts_result
 from tepid.methods.passes import Asking, both, check_total, without_zero_weight
 from tepid.methods.search import read_off, readings_of
-from tepid.sources import Block, open_source
+from tepid.sources import Batch, open_source
 from tepid.tails import Tails
 from tepid.temperature import Temperature
 
@@ -87,6 +87,8 @@ def summarise(
     given: Summaries | None = None,
     sample_weight: Any = None,
     class_axis: int | None = None,
+    columns: Any = None,
+    probabilities: bool = False,
     engine: Engine | None = None,
 ) -> Summaries:
     """What the rows say together, to be added to what others' rows say.
@@ -102,11 +104,16 @@ def summarise(
     >>> from_summaries(both).value  # what from_logits says of all rows
     0.96993
     """
-    if given is not None and labels is not None:
+    source = open_source(
+        logits,
+        labels=labels,
+        sample_weight=sample_weight,
+        class_axis=class_axis,
+        columns=columns,
+        probabilities=probabilities,
+    )
+    if given is not None and source.labeled:
         raise InputError("labels must go without given, which is for UTS, got both")
-    source = open_source(logits, labels=labels, sample_weight=sample_weight, class_axis=class_axis)
-    if labels is None:
-        source = source.unlabelled()
     if given is not None and source.classes not in (None, given.tails.classes):
         raise InputError(
             f"given must be of the {source.classes} classes of the logits, "
@@ -114,19 +121,19 @@ def summarise(
         )
     thresholds = None if given is None else uts_question(given.tails).thresholds
     of = both(tails_of, partial(_curve, thresholds=thresholds))
-    total = suited(engine, source).total(partial(without_zero_weight, of), source, "summing")
+    total = choose_engine(engine, source).total(partial(without_zero_weight, of), source, "summing")
     # Rows that weigh nothing are nobody's, so that two such sites do not look like one.
     prints = (records.digest(total.first),) if total.second.weight else ()
     return Summaries(total.first, total.second, prints)
 
 
-def _curve(block: Block, thresholds: Any) -> Curve:
+def _curve(batch: Batch, thresholds: Any) -> Curve:
     return Curve.of(
-        block.logits,
+        batch.logits,
         lattice=_LATTICE,
         thresholds=thresholds,
-        labels=block.labels,
-        sample_weight=block.weight,
+        labels=batch.labels,
+        sample_weight=batch.weight,
         bins=0,
     )
 

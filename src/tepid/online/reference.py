@@ -76,10 +76,10 @@ def summarised(
     logits: Any, temperature: float | Temperature, chunks: "Chunks", *, bins: int, reestimate: bool
 ) -> Reference:
     """The reference of logits (n, k) in their order in time, at the temperature that is served."""
-    source = open_source(logits).unlabelled()
-    if source.weight is not None:
+    source = open_source(logits).select()
+    if source.weighted:
         raise InputError(f"sample_weight must be left out of {NAME}, got one")
-    z = source.whole()
+    z = source.whole().logits
     if isinstance(temperature, Temperature):
         temperature.check_classes(shapes.class_count(z))
     value = arrays.check_temperature(number(temperature, "temperature"))
@@ -105,12 +105,12 @@ def summarised(
 def _tails(z: Any) -> Tails:
     total = Tails.zero(shapes.class_count(z))
     start = 0
-    for block in shapes.slices(z, shapes.rows_per_block(total.classes)):
+    for batch in shapes.slices(z, shapes.rows_per_block(total.classes)):
         try:
-            total = total + Tails.of(block)
+            total = total + Tails.of(batch)
         except RowError as error:
             raise error.moved(start, NAME) from None
-        start += len(block)
+        start += len(batch)
     return total
 
 
@@ -168,4 +168,6 @@ def checked(logits: Any, classes: int) -> Any:
         raise InputError(
             f"logits must have the {classes} classes of the reference, got {shapes.class_count(z)}"
         )
+    if arrays.look_like_probabilities(z):
+        arrays.warn_probabilities()
     return z

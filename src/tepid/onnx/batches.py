@@ -12,7 +12,7 @@ import numpy as np
 from tepid import arrays
 from tepid.arrays import Array
 from tepid.errors import InputError
-from tepid.sources import files
+from tepid.sources import array_files, paths
 
 _MOST_ROWS = 256
 _MOST_BYTES = 8 << 20
@@ -123,12 +123,13 @@ def _mapping(data: Any, inputs: dict[str, Input]) -> Mapping[str, Any]:
 
 
 def _opened(path: Path, inputs: dict[str, Input]) -> Mapping[str, Any]:
-    file, member = files.named(path)
+    named, member = paths.split_member(path)
+    file = Path(named)
     if file.suffix.lower() not in (".npy", ".npz"):
         raise InputError(f"data must end in .npy or .npz or be a folder of such, got {file.name}")
     if len(inputs) > 1 and (member or file.suffix.lower() == ".npy"):
         raise InputError(f"{file.name} must have the members {', '.join(inputs)}, got one array")
     if len(inputs) == 1:
         name = next(iter(inputs))
-        return {name: files.open_array(path, name, "data").array}
-    return {name: files.open_array(f"{file}#{name}", name, "data").array for name in inputs}
+        return {name: array_files.read_array(path, name, "data")}
+    return {name: array_files.read_array(f"{file}#{name}", name, "data") for name in inputs}

@@ -12,7 +12,7 @@ import numpy as np
 from tepid.arrays import Array, Int64
 from tepid.errors import InputError
 from tepid.report import formats, png
-from tepid.sources import files
+from tepid.sources import array_files, paths
 
 _ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
 # Two dozen files of this size leave the page below 3 MB.
@@ -55,12 +55,13 @@ def open_pictures(images: Any) -> Pictures:
         return _by_row([int(row) for row in images], list(images.values()))
     if not isinstance(images, (str, os.PathLike)):
         return _in_order(pixels(images))
-    path, fragment = files.named(images)
+    file, member = paths.split_member(images)
+    path = Path(file)
     if path.is_dir():
         return _in_folder(path)
     array = pixels(images)
-    if path.suffix.lower() == ".npz" and not fragment and _has_rows(path):
-        rows = files.open_array(f"{path}#image_rows", "image_rows", "images").array
+    if path.suffix.lower() == ".npz" and not member and _has_rows(path):
+        rows = array_files.read_array(f"{path}#image_rows", "image_rows", "images")
         return _by_row([int(row) for row in rows.reshape(-1)], array)
     return _in_order(array)
 
@@ -68,7 +69,7 @@ def open_pictures(images: Any) -> Pictures:
 def pixels(images: Any) -> Array:
     """Images (n, h, w[, 3]) of uint8, from an array or from a `.npy` or `.npz` file."""
     if isinstance(images, (str, os.PathLike)):
-        return _pixels(files.open_array(images, "images", "images").array)
+        return _pixels(array_files.read_array(images, "images", "images"))
     return _pixels(np.asarray(images))
 
 

@@ -19,7 +19,7 @@ from tepid.methods.passes import without_zero_weight
 from tepid.reliability import Reliability
 from tepid.report.picks import Picks
 from tepid.report.summaries import Classes, Members, here, predictions
-from tepid.sources import Block, Source
+from tepid.sources import Batch, Source
 from tepid.tails import Tails
 from tepid.temperature import Temperature
 
@@ -104,20 +104,20 @@ def _named(temperatures: Sequence[Temperature]) -> dict[str, Temperature]:
 
 def fitted(source: Source, engine: Engine) -> Fits:
     """The report's own fits: from the logits alone, and from labels where there are any."""
-    advice = advise(source, engine=engine)
-    if source.labels is None:
+    advice = advise(source.select(), engine=engine)
+    if not source.labeled:
         return Fits(advice.answers, advice.use, advice.would_help, own=True)
     reliability = partial(without_zero_weight, _reliability)
     accuracy = metrics.accuracy(engine.total(reliability, source, "accuracy"))
     labelled = {
         "temperature": from_labels(source, engine=engine),
-        "accuracy": from_accuracy(source.unlabelled(), accuracy, engine=engine),
+        "accuracy": from_accuracy(source.select(), accuracy, engine=engine),
     }
     return Fits(labelled | advice.answers, "temperature", own=True)
 
 
-def _reliability(block: Block) -> Reliability:
-    return Reliability.of_logits(here(block.logits), block.labels, sample_weight=block.weight)
+def _reliability(batch: Batch) -> Reliability:
+    return Reliability.of_logits(here(batch.logits), batch.labels, sample_weight=batch.weight)
 
 
 def found(source: Source, fits: Fits, engine: Engine, among: Int64 | None = None) -> Findings:
@@ -132,25 +132,25 @@ def found(source: Source, fits: Fits, engine: Engine, among: Int64 | None = None
     return Findings(fits=fits, read=seen["rows"], tails=tails, **total.parts)
 
 
-def _tails(block: Block) -> Named:
-    tails = without_zero_weight(tails_of, block)
-    return Named({"rows": len(block.logits), "tails": tails})
+def _tails(batch: Batch) -> Named:
+    tails = without_zero_weight(tails_of, batch)
+    return Named({"rows": len(batch.logits), "tails": tails})
 
 
-def _numbered(block: Block, of: Callable[[Block], Named]) -> Named:
-    block.rows()  # refuses rows without numbers before any are dropped
-    return without_zero_weight(of, block)
+def _numbered(batch: Batch, of: Callable[[Batch], Named]) -> Named:
+    batch.numbers()  # refuses rows without numbers before any are dropped
+    return without_zero_weight(of, batch)
 
 
-def _summed(block: Block, fits: Fits, theta: Float64, among: Int64 | None) -> Named:
-    z, y, u = here(block.logits), block.labels, block.weight
+def _summed(batch: Batch, fits: Fits, theta: Float64, among: Int64 | None) -> Named:
+    z, y, u = here(batch.logits), batch.labels, batch.weight
 
     def curve(lattice: Lattice) -> Curve:
         return Curve.of(z, lattice=lattice, thresholds=theta, labels=y, sample_weight=u)
 
     before = predictions(z, labels=y, sample_weight=u)
     after = predictions(z, labels=y, sample_weight=u, temperature=fits.after)
-    rows = block.rows()
+    rows = batch.numbers()
     there = np.ones(len(z), bool) if among is None else np.isin(rows, among)
     points = {name: curve(Lattice.point(t)) for name, t in fits.drawn.items()}
     return Named(

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tepid.engines import Engine, suited
+from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
 from tepid.methods.logits import check_repeatable
 from tepid.replacing import replacing
@@ -21,7 +21,7 @@ from tepid.temperature import Temperature
 _LONGEST_NAME = 200
 
 
-def write(  # noqa: PLR0913  # what may be shown besides the logits is all optional
+def write(  # what may be shown besides the logits is all optional
     path: str | os.PathLike[str],
     logits: Any,
     *,
@@ -30,6 +30,8 @@ def write(  # noqa: PLR0913  # what may be shown besides the logits is all optio
     names: Any = None,
     images: Any = None,
     title: str | None = None,
+    columns: Any = None,
+    probabilities: bool = False,
     engine: Engine | None = None,
 ) -> None:
     """Write a report on these logits as one HTML file that needs no network.
@@ -46,8 +48,8 @@ def write(  # noqa: PLR0913  # what may be shown besides the logits is all optio
     The rows are read twice beyond the fits and never held, so that the report of fifty million is
     as small as that of fifty.
     """
-    source = open_source(logits, labels=labels)
-    engine = suited(engine, source)
+    source = open_source(logits, labels=labels, columns=columns, probabilities=probabilities)
+    engine = choose_engine(engine, source)
     check_repeatable(source)
     pictures = None if images is None else open_pictures(images)
     titles = None if names is None else class_names(names)

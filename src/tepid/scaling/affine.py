@@ -41,9 +41,11 @@ class Affine:
         w, b = self.weight, self.bias
         return bool(w.ndim == 1 and w[0] > 0 and (w == w[0]).all() and (b == b[0]).all())
 
-    def __call__(self, logits: Any, *, class_axis: int | None = None) -> Any:
+    def __call__(
+        self, logits: Any, *, class_axis: int | None = None, probabilities: bool = False
+    ) -> Any:
         """Probabilities, in the shape of the logits."""
-        return applied(self, logits, class_axis)
+        return applied(self, logits, class_axis, probabilities=probabilities)
 
     def of_rows(self, z: Float64) -> Float64:
         """Probabilities of checked logits (n, k)."""

@@ -42,9 +42,11 @@ class Betas:
         shared = all(bool((v == v[0]).all()) for v in (self.a, self.b, self.c))
         return shared and bool(self.a[0] + self.b[0] > 0)
 
-    def __call__(self, logits: Any, *, class_axis: int | None = None) -> Any:
+    def __call__(
+        self, logits: Any, *, class_axis: int | None = None, probabilities: bool = False
+    ) -> Any:
         """Probabilities, in the shape of the logits."""
-        return applied(self, logits, class_axis)
+        return applied(self, logits, class_axis, probabilities=probabilities)
 
     def of_rows(self, z: Float64) -> Float64:
         """Probabilities of checked logits (n, k)."""
@@ -66,6 +68,8 @@ def beta(
     *,
     sample_weight: Any = None,
     class_axis: int | None = None,
+    columns: Any = None,
+    probabilities: bool = False,
 ) -> Betas:
     r"""Beta calibration, Kull et al. (2017), one class against the rest.
 
@@ -74,7 +78,9 @@ def beta(
     from the logits and are exact where p or 1 - p underflows. Where a class is told apart without
     error no finite map is best; the one is kept at which the loss stops falling, and it is said.
     """
-    rows = labelled(logits, labels, sample_weight, class_axis)
+    rows = labelled(
+        logits, labels, sample_weight, class_axis, columns=columns, probabilities=probabilities
+    )
     up, down = features_of(rows.z)
     open_ = ~np.isneginf(rows.z) & (down < -_CERTAIN)
     maps = np.array(

@@ -19,6 +19,8 @@ def histogram(
     *,
     sample_weight: Any = None,
     class_axis: int | None = None,
+    columns: Any = None,
+    probabilities: bool = False,
     bins: int = 15,
     spacing: Literal["width", "mass"] = "width",
 ) -> Steps:
@@ -36,7 +38,9 @@ def histogram(
     arrays.check_bins(bins)
     if spacing not in ("width", "mass"):
         raise InputError(f"spacing must be 'width' or 'mass', got {spacing!r}")
-    rows = labelled(logits, labels, sample_weight, class_axis)
+    rows = labelled(
+        logits, labels, sample_weight, class_axis, columns=columns, probabilities=probabilities
+    )
     edges = np.arange(1, bins) / bins
     fit = partial(_of_width, edges=edges) if spacing == "width" else partial(_of_mass, bins=bins)
     return steps.fitted("histogram", rows, fit)

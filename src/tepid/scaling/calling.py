@@ -22,7 +22,9 @@ class Calibrator(Protocol):
         """Probabilities (n, k) of logits (n, k) in float64, `-inf` where a class is masked."""
 
 
-def applied(calibrator: Calibrator, logits: Any, class_axis: int | None) -> Any:
+def applied(
+    calibrator: Calibrator, logits: Any, class_axis: int | None, *, probabilities: bool = False
+) -> Any:
     """Probabilities in the shape of the logits, as `Temperature.__call__` gives them.
 
     float64 gives float64, everything else float32; torch tensors give tensors on their device;
@@ -31,9 +33,14 @@ def applied(calibrator: Calibrator, logits: Any, class_axis: int | None) -> Any:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(logits, torch.Tensor):
         array = arrays.as_array(logits.detach().cpu())
-        return torch.from_numpy(applied(calibrator, array, class_axis)).to(logits.device)
+        out = applied(calibrator, array, class_axis, probabilities=probabilities)
+        return torch.from_numpy(out).to(logits.device)
+    if probabilities:
+        logits = arrays.log_probabilities(logits, class_axis)
     z = shapes.class_last(arrays.as_array(logits), class_axis)
     k = _checked(calibrator.classes, z)
+    if arrays.look_like_probabilities(z):
+        arrays.warn_probabilities()
     lead = z.shape[:1] if z.ndim == 1 else z.shape[:-1]
     wide = z.dtype.kind == "f" and z.dtype.itemsize >= np.float64().itemsize
     out = np.empty((*lead, k), np.float64 if wide else np.float32)

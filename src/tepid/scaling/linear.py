@@ -29,6 +29,8 @@ def vector(
     *,
     sample_weight: Any = None,
     class_axis: int | None = None,
+    columns: Any = None,
+    probabilities: bool = False,
     regularisation: Regularisation = None,
 ) -> Affine:
     r"""Vector scaling, softmax of $w_k z_k + b_k$, Guo et al. (2017) section 4.2.
@@ -47,7 +49,9 @@ def vector(
     >>> fitted.bias[2] - fitted.bias[:2]
     array([1.0, 1.0])
     """
-    rows = labelled(logits, labels, sample_weight, class_axis)
+    rows = labelled(
+        logits, labels, sample_weight, class_axis, columns=columns, probabilities=probabilities
+    )
     return _fitted("vector", rows, "logits", regularisation)
 
 
@@ -57,6 +61,8 @@ def matrix(
     *,
     sample_weight: Any = None,
     class_axis: int | None = None,
+    columns: Any = None,
+    probabilities: bool = False,
     regularisation: Regularisation = None,
 ) -> Affine:
     r"""Matrix scaling, softmax of $W z + b$, with ODIR, Kull et al. (2019) section 3.
@@ -67,7 +73,9 @@ def matrix(
     (2017), which with K² weights fits anything: at 100 classes and 5000 rows its NLL on other rows
     is far worse than without calibration. The logits are taken as they are, as in `vector`.
     """
-    rows = labelled(logits, labels, sample_weight, class_axis)
+    rows = labelled(
+        logits, labels, sample_weight, class_axis, columns=columns, probabilities=probabilities
+    )
     return _fitted("matrix", rows, "logits", regularisation)
 
 
@@ -77,6 +85,8 @@ def dirichlet(
     *,
     sample_weight: Any = None,
     class_axis: int | None = None,
+    columns: Any = None,
+    probabilities: bool = False,
     regularisation: Regularisation = None,
 ) -> Affine:
     r"""Dirichlet calibration with ODIR, softmax of $W \log p + b$, Kull et al. (2019) eq. 2.
@@ -84,7 +94,9 @@ def dirichlet(
     The same minimum as `matrix`, on the log-probabilities, which are not divided by anything; so a
     constant added to a row changes nothing. A probability that underflows keeps its logarithm.
     """
-    rows = labelled(logits, labels, sample_weight, class_axis)
+    rows = labelled(
+        logits, labels, sample_weight, class_axis, columns=columns, probabilities=probabilities
+    )
     return _fitted("dirichlet", rows, "log-probabilities", regularisation)
 
 

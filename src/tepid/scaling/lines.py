@@ -38,9 +38,11 @@ class Lines:
         """Whether a row's largest logit always has its largest probability; each map is its own."""
         return False
 
-    def __call__(self, logits: Any, *, class_axis: int | None = None) -> Any:
+    def __call__(
+        self, logits: Any, *, class_axis: int | None = None, probabilities: bool = False
+    ) -> Any:
         """Probabilities, in the shape of the logits."""
-        return applied(self, logits, class_axis)
+        return applied(self, logits, class_axis, probabilities=probabilities)
 
     def of_rows(self, z: Float64) -> Float64:
         """Probabilities of checked logits (n, k)."""
@@ -67,6 +69,8 @@ def isotonic(
     *,
     sample_weight: Any = None,
     class_axis: int | None = None,
+    columns: Any = None,
+    probabilities: bool = False,
 ) -> Lines:
     """Isotonic regression, Zadrozny and Elkan (2002), one class against the rest.
 
@@ -78,7 +82,9 @@ def isotonic(
     array([[0.5, 0.5],
            [0. , 1. ]])
     """
-    rows = labelled(logits, labels, sample_weight, class_axis)
+    rows = labelled(
+        logits, labels, sample_weight, class_axis, columns=columns, probabilities=probabilities
+    )
     p = softmax(rows.z)
     maps = [_increasing(column) for column in columns_of(rows, p)]
     return Lines(

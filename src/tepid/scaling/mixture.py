@@ -38,9 +38,11 @@ class Mixture:
         """Whether a row's largest logit has its largest probability: unless all are alike."""
         return bool(self.weights[0] + self.weights[1] > 0)
 
-    def __call__(self, logits: Any, *, class_axis: int | None = None) -> Any:
+    def __call__(
+        self, logits: Any, *, class_axis: int | None = None, probabilities: bool = False
+    ) -> Any:
         """Probabilities, in the shape of the logits."""
-        return applied(self, logits, class_axis)
+        return applied(self, logits, class_axis, probabilities=probabilities)
 
     def of_rows(self, z: Float64) -> Float64:
         """Probabilities of checked logits (n, k)."""
@@ -59,6 +61,8 @@ def ensemble(
     *,
     sample_weight: Any = None,
     class_axis: int | None = None,
+    columns: Any = None,
+    probabilities: bool = False,
 ) -> Mixture:
     r"""Ensemble temperature scaling, Zhang et al. (2020) eq. 8.
 
@@ -71,7 +75,9 @@ def ensemble(
     >>> fitted([[4.0, 0.0]])
     array([[0.75, 0.25]])
     """
-    rows = labelled(logits, labels, sample_weight, class_axis)
+    rows = labelled(
+        logits, labels, sample_weight, class_axis, columns=columns, probabilities=probabilities
+    )
     fitted = from_labels(rows.z, rows.y, sample_weight=rows.u)
     own = np.arange(len(rows.y)), rows.y
     chosen = np.column_stack([part[own] for part in _parts(rows.z, fitted.value)])

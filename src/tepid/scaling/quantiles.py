@@ -25,6 +25,8 @@ def bbq(
     *,
     sample_weight: Any = None,
     class_axis: int | None = None,
+    columns: Any = None,
+    probabilities: bool = False,
 ) -> Steps:
     r"""Bayesian binning into quantiles, Naeini et al. (2015), one class against the rest.
 
@@ -36,7 +38,9 @@ def bbq(
     An average of step functions is a step function, so that is what is kept.
     Weights count as repeated rows.
     """
-    rows = labelled(logits, labels, sample_weight, class_axis)
+    rows = labelled(
+        logits, labels, sample_weight, class_axis, columns=columns, probabilities=probabilities
+    )
     return steps.fitted("bbq", rows, _averaged)
 
 

@@ -21,21 +21,36 @@ class Rows(NamedTuple):
     u: Float64
 
 
-def labelled(logits: Any, labels: Any, sample_weight: Any, class_axis: int | None) -> Rows:
+def labelled(
+    logits: Any,
+    labels: Any,
+    sample_weight: Any,
+    class_axis: int | None,
+    *,
+    columns: Any = None,
+    probabilities: bool = False,
+) -> Rows:
     """All rows that weigh something; refuses what cannot be used, naming the row."""
-    source = open_source(logits, labels=labels, sample_weight=sample_weight, class_axis=class_axis)
-    if source.labels is None:
+    source = open_source(
+        logits,
+        labels=labels,
+        sample_weight=sample_weight,
+        class_axis=class_axis,
+        columns=columns,
+        probabilities=probabilities,
+    )
+    if not source.labeled:
         raise InputError("labels must be given, got none")
     given = source.whole()
-    u = arrays.weight_column(source.weight, len(given))
+    u = arrays.weight_column(given.weight, len(given.logits))
     kept = np.flatnonzero(u)
     if not len(kept):
         raise InputError("sample_weight must not be zero for every row, got only zeros")
     try:
-        z = usable(given if u.all() else given[kept])
+        z = usable(given.logits if u.all() else given.logits[kept])
     except RowError as error:
         raise error.moved(int(kept[error.row]) - error.row, source.name) from None
-    y = arrays.label_column(source.labels, len(given), z.shape[1], weight=u)[kept]
+    y = arrays.label_column(given.labels, len(given.logits), z.shape[1], weight=u)[kept]
     masked = np.isneginf(z[np.arange(len(z)), y])
     if masked.any():
         row = int(masked.argmax())

@@ -50,9 +50,11 @@ class Steps:
         """Whether a row's largest logit always has its largest probability; bins cannot say so."""
         return False
 
-    def __call__(self, logits: Any, *, class_axis: int | None = None) -> Any:
+    def __call__(
+        self, logits: Any, *, class_axis: int | None = None, probabilities: bool = False
+    ) -> Any:
         """Probabilities, in the shape of the logits."""
-        return applied(self, logits, class_axis)
+        return applied(self, logits, class_axis, probabilities=probabilities)
 
     def of_rows(self, z: Float64) -> Float64:
         """Probabilities of checked logits (n, k)."""

@@ -1,8 +1,7 @@
-"""Logits from arrays, files and functions, as blocks of rows; and blocks back into files."""
+"""Logits from arrays, files, data frames and functions, as batches of rows."""
 
-from tepid.sources.block import Block, Source
-from tepid.sources.grouping import open_groups
+from tepid.sources.batch import Batch, Part, Source
 from tepid.sources.opening import open_column, open_source
-from tepid.sources.writing import write_blocks
+from tepid.sources.writing import write_batches
 
-__all__ = ["Block", "Source", "open_column", "open_groups", "open_source", "write_blocks"]
+__all__ = ["Batch", "Part", "Source", "open_column", "open_source", "write_batches"]

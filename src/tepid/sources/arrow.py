@@ -1,201 +1,225 @@
-"""Tables of Arrow: Parquet by row group, IPC files, streams and Feather by record batch.
-
-The logits are one column of lists, or one column of floating-point numbers for each class. Only the
-columns that are wanted are decoded.
-"""
+"""Parquet, Feather and Arrow IPC files through pyarrow; record batches as arrays."""
 
 import contextlib
-from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import accumulate
-from typing import Any, NamedTuple
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from tepid import arrays
 from tepid.arrays import Array
 from tepid.errors import InputError, RowError
-from tepid.sources import listed, parquet, places, remote, streams
-from tepid.sources.block import Block
-from tepid.sources.columns import LABELS
-from tepid.sources.extras import needed
-from tepid.sources.shard import Look, Shard, apart, resolved
+from tepid.sources import paths
+from tepid.sources.batch import Batch, Part
+from tepid.tables import Columns, arrow_matrix, arrow_values, needs_arrow
 
-_BUFFER = 1 << 16
-# A piece is the number of its first row and a function (columns, rows) that yields its batches.
-Batches = Callable[[list[str], int], Iterator[Any]]
-
-
-class _Opened(NamedTuple):
-    """A file that is open; `pieces(alone, only)` are its row groups, each alone or all at once."""
-
-    schema: Any
-    rows: int | None
-    pieces: Callable[..., Iterator[tuple[int, Batches]]]
-    row_groups: tuple[int, ...] = ()
+# Row groups are taken together up to this many logits: below that a task costs more than its work.
+_LOGITS_PER_PART = 1 << 24
+# Bytes of a Parquet column that are read at once.
+_BUFFER = 1 << 20
 
 
-def look(shard: Shard) -> Look:
-    """What the schema says, and the first row where the schema does not know the classes."""
-    with _opened(shard) as file:
-        aside, _ = apart(shard, file.schema.names)
-        logits = listed.logit_columns(shard, file.schema, aside)
-        classes = listed.class_count(file.schema, logits)
-        if classes is None:
-            classes = _first_length(file, logits[0])
-        return Look(
-            None if classes is None else max(classes, 2),
-            listed.kind(file.schema, logits),
-            logits,
-            any(name.lower() in LABELS for name in file.schema.names),
-            None if shard.filter else file.rows,
-            estimate=file.rows,
-            binary=classes == 1,
-            row_groups=file.row_groups,
-        )
+@dataclass(frozen=True)
+class ArrowPart:
+    """A Parquet, Feather or IPC file, or some row groups of a Parquet file.
 
+    `where` is a mapping from columns to values, or a pyarrow expression.
+    """
 
-def blocks(shard: Shard, rows: int) -> Iterator[Block]:
-    """The rows that are wanted, each block with where its rows are in the file."""
-    with _opened(shard) as file:
-        aside, beside = apart(shard, file.schema.names)
-        logits = listed.logit_columns(shard, file.schema, aside)
-        wanted = list(dict.fromkeys([*logits, *beside.values()]))
-        start = 0
-        for first, batches in file.pieces(alone=bool(shard.filter), only=shard.row_groups):
-            kept = _kept(shard, batches, first)
-            if kept is not None and not kept.any():
-                continue  # a row group of which nothing is wanted is not decoded
-            for at, batch in _numbered(batches(wanted, rows), first, kept):
-                block = _block(shard, batch, logits, beside, at)
-                if len(block.logits):
-                    yield block._replace(start=start)
-                start += len(block.logits)
+    path: str
+    name: str
+    columns: Columns
+    rows: int | None = None
+    first: int = 0
+    row_groups: tuple[int, ...] | None = None
+    where: Any = None
+    portable: bool = field(default=True, init=False)
 
+    def batches(self, size: int) -> Iterator[Batch]:
+        """Yield the rows that are wanted, from validated Arrow data."""
+        with paths.reading(self.name):
+            row = self.first
+            for table in self.tables(size):
+                batch = to_batch(table, self.columns, self.name, row)
+                row += len(batch.logits)
+                yield batch
 
-def column(place: str, name: str, member: str) -> Array:
-    """All of one column: that of this name, or the one that the file holds."""
-    shard = Shard(place, places.base(place))
-    with _opened(shard) as file:
-        names = file.schema.names
-        alone = not name and len(names) == 1
-        chosen = names[0] if alone else resolved(name or member, names, shard.name)
-        batches = (b for _, piece in file.pieces(alone=False) for b in piece([chosen], 1 << 16))
-        found = [listed.values(batch.column(chosen)) for batch in batches]
-        return np.concatenate(found) if found else np.zeros(0)
-
-
-def _numbered(batches: Iterator[Any], first: int, kept: Array | None) -> Iterator[tuple[Any, Any]]:
-    """Each batch with the number of its first row, or the rows that are kept with all of theirs."""
-    seen = 0
-    for batch in batches:
-        count = batch.num_rows
-        if kept is None:
-            yield first + seen, batch
+    def tables(self, size: int) -> Iterator[Any]:
+        """Yield the wanted columns as tables or record batches."""
+        if paths.suffix(self.path) != ".parquet":
+            yield from self._read_ipc(size)
+        elif self.where is None:
+            yield from self._read_parquet(size)
         else:
-            rows = np.flatnonzero(kept[seen : seen + count])
-            yield first + seen + rows, batch.take(needed("pyarrow", "parquet").array(rows))
-        seen += count
+            fragment = _fragment(self.path, self.row_groups)
+            condition = expression(self.where, self.path)
+            for batch in fragment.to_batches(
+                columns=self.columns.every, filter=condition, batch_size=size,
+                batch_readahead=1, fragment_readahead=1,
+            ):  # fmt: skip
+                batch.validate(full=True)
+                yield batch
+
+    def _read_parquet(self, size: int) -> Iterator[Any]:
+        """Record batches; unlike a scan of a dataset, this never decodes a whole row group."""
+        parquet = needs_arrow("pyarrow.parquet", "Reading .parquet")
+        source = paths.open_seekable(self.path) if paths.is_url(self.path) else self.path
+        with parquet.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER) as file:
+            groups = range(file.num_row_groups) if self.row_groups is None else self.row_groups
+            many = len(self.columns.logits) > 1
+            for batch in file.iter_batches(
+                size, list(groups), self.columns.every, use_threads=many
+            ):
+                batch.validate(full=True)
+                yield batch
+
+    def _read_ipc(self, size: int) -> Iterator[Any]:
+        condition = None if self.where is None else expression(self.where, self.path)
+        # Only a mapping says which columns a condition needs.
+        needed = self.where if isinstance(self.where, Mapping) else ()
+        wanted = {*self.columns.every, *needed}
+        everything = condition is not None and not needed
+        with _open_ipc(self.path, None if everything else wanted) as reader:
+            for batch in reader:
+                # Before anything else: on invalid offsets Arrow's own functions crash.
+                batch.validate(full=True)
+                table = needs_arrow().Table.from_batches([batch])
+                table = table if condition is None else table.filter(condition)
+                for first in range(0, table.num_rows, size):
+                    yield table.slice(first, size)
+
+    def select(self, keep: frozenset[str]) -> "ArrowPart":
+        """The same rows; other columns are not read."""
+        return dataclasses.replace(self, columns=self.columns.select(keep))
 
 
-def _kept(shard: Shard, batches: Batches, first: int) -> Array | None:
-    condition = shard.condition
-    if condition is None:
-        return None
-    names = list(condition.names)
-    parts = list(batches(names, 1 << 20))
-    columns = {
-        name: np.concatenate(
-            [listed.values(batch.column(name)) for batch in parts] or [np.zeros(0)]
-        )
-        for name in names
-    }
-    try:
-        return condition.kept(columns)
-    except RowError as error:
-        raise error.moved(first, f"filter of {shard.name}") from None
-
-
-def _block(
-    shard: Shard, batch: Any, logits: tuple[str, ...], beside: dict[str, str], at: Any
-) -> Block:
-    found = {role: listed.values(batch.column(name)) for role, name in beside.items()}
-    try:
-        matrix = listed.matrix(batch, logits, shard.name)
-        groups = found.get("groups")
-        groups = None if groups is None else arrays.group_column(groups)
-    except RowError as error:
-        row = at + error.row if isinstance(at, int) else int(at[error.row])
-        name = error.name if error.name == shard.name else f"{error.name} of {shard.name}"
-        raise RowError(name, error.must, error.got, row) from None
-    return Block(matrix, found.get("labels"), found.get("weight"), 0, shard.name, groups, at=at)
-
-
-def _first_length(file: _Opened, name: str) -> int | None:
-    for _, batches in file.pieces(alone=True):
-        for batch in batches([name], 1):
-            lengths = listed.lengths(batch.column(name))
-            if len(lengths):
-                return int(lengths[0])
-    return None
+def _fragment(path: str, row_groups: tuple[int, ...] | None = None) -> Any:
+    form = needs_arrow("pyarrow.dataset", "Reading .parquet").ParquetFileFormat()
+    if paths.is_url(path):
+        fragment = form.make_fragment(needs_arrow().PythonFile(paths.open_seekable(path), "r"))
+    else:
+        fragment = form.make_fragment(path, needs_arrow("pyarrow.fs").LocalFileSystem())
+    return fragment if row_groups is None else fragment.subset(row_group_ids=list(row_groups))
 
 
 @contextlib.contextmanager
-def _opened(shard: Shard) -> Iterator[_Opened]:
-    pa = needed("pyarrow", "parquet")
-    here = not remote.is_url(shard.place)
+def _open_ipc(path: str, columns: set[str] | None) -> Iterator[Any]:
+    """The record batches of an IPC file or stream, with only these columns."""
+    pa, ipc = needs_arrow(), needs_arrow("pyarrow.ipc", f"Reading {paths.suffix(path)}")
+    options = ipc.IpcReadOptions()
+    if columns is not None:
+        names = read_schema(path, paths.base_name(path)).names
+        options.included_fields = [i for i, name in enumerate(names) if name in columns]
+    with paths.open_seekable(path) as raw, pa.PythonFile(raw, "r") as file:
+        try:
+            reader = ipc.open_file(file, options=options)
+        except pa.ArrowInvalid:  # a stream has no footer
+            file.seek(0)
+            yield ipc.open_stream(file, options=options)
+            return
+        yield (reader.get_batch(i) for i in range(reader.num_record_batches))
+
+
+def read_schema(path: str, name: str) -> Any:
+    """The schema of a file."""
+    with paths.reading(name):
+        if paths.suffix(path) == ".parquet":
+            return _fragment(path).physical_schema
+        ipc, pa = needs_arrow("pyarrow.ipc", f"Reading {paths.suffix(path)}"), needs_arrow()
+        with paths.open_seekable(path) as raw, pa.PythonFile(raw, "r") as file:
+            try:
+                return ipc.open_file(file).schema
+            except pa.ArrowInvalid:  # a stream has no footer
+                file.seek(0)
+                return ipc.open_stream(file).schema
+
+
+def open_parts(path: str, name: str, columns: Columns, where: Any) -> list[Part]:
+    """The parts of a file: runs of row groups of Parquet, otherwise the file."""
+    if where is not None or paths.suffix(path) != ".parquet":
+        return [ArrowPart(path, name, columns, where=where)]
+    with paths.reading(name):
+        metadata = _fragment(path).metadata
+        counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        width = columns.classes or _list_width(metadata, columns.logits[0])
+    enough = _LOGITS_PER_PART // width
+    parts: list[Part] = []
+    begin = first = rows = 0
+    for position, count in enumerate(counts, 1):
+        rows += count
+        if rows >= enough or position == len(counts):
+            groups = tuple(range(begin, position))
+            parts.append(ArrowPart(path, name, columns, rows, first, groups))
+            begin, first, rows = position, first + rows, 0
+    return parts or [ArrowPart(path, name, columns, 0)]
+
+
+def _list_width(metadata: Any, column: str) -> int:
+    """About how many numbers a list has, by the first row group."""
+    if not metadata.num_row_groups or not metadata.row_group(0).num_rows:
+        return 1
+    group = metadata.row_group(0)
+    for position in range(group.num_columns):
+        chunk = group.column(position)
+        if chunk.path_in_schema.startswith(f"{column}."):
+            return max(1, int(chunk.num_values) // int(group.num_rows))
+    return 1
+
+
+def expression(where: Any, path: str) -> Any:
+    """A condition as a pyarrow expression; values of a mapping take the types of the columns."""
+    if not isinstance(where, Mapping):
+        return where
+    pa = needs_arrow()
+    compute = needs_arrow("pyarrow.compute")
+    schema = read_schema(path, paths.base_name(path))
+    terms = []
+    for name, value in where.items():
+        kind = schema.field(name).type
+        try:
+            number = isinstance(value, str) and pa.types.is_integer(kind)
+            wanted = pa.scalar(float(value) if number else value).cast(kind)
+        except (ValueError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            raise InputError(f"where must compare {name} with {kind}, got {value!r}") from None
+        terms.append(compute.field(name) == wanted)
+    condition = terms[0]
+    for term in terms[1:]:
+        condition = condition & term
+    return condition
+
+
+def list_size(schema: Any, column: str) -> int | None:
+    """The length of every list of a column, if its type says so."""
+    form = schema.field(column).type
+    fixed = needs_arrow().types.is_fixed_size_list(form)
+    return max(2, int(form.list_size)) if fixed else None
+
+
+def to_batch(table: Any, columns: Columns, name: str, row: int) -> Batch:
+    """A record batch, or a table, as a batch of rows."""
     try:
-        with pa.OSFile(shard.place) if here else streams.seekable(shard.place) as file:
-            if places.suffix(shard.place) == ".parquet":
-                yield _parquet(file, ahead=not here)
-            else:
-                yield _ipc(file)
-    except InputError:
-        raise
-    except (*streams.DAMAGE, pa.ArrowException) as error:
-        ending = places.suffix(shard.place)
-        said = f"{shard.name} must be a whole {ending} file, got a damaged one ({error})"
-        raise InputError(said) from None
+        logits = arrow_matrix(table, columns)
+        beside: dict[str, Any] = {
+            role: to_column(table.column(c), role) for role, c in columns.beside.items()
+        }
+    except RowError as error:
+        raise error.moved(
+            row, name if error.name == "logits" else f"{error.name} of {name}"
+        ) from None
+    return Batch(logits, start=row, name=name, row=row, **beside)
 
 
-def _parquet(file: Any, *, ahead: bool) -> _Opened:
-    # Through a small buffer a row group is not held as a whole; far away, fewer requests count.
-    opened = needed("pyarrow.parquet", "parquet").ParquetFile(
-        file, pre_buffer=ahead, buffer_size=0 if ahead else _BUFFER
-    )
-    groups = range(opened.num_row_groups)
-    counts = tuple(opened.metadata.row_group(i).num_rows for i in groups)
-
-    def pieces(
-        *, alone: bool, only: tuple[int, int] | None = None
-    ) -> Iterator[tuple[int, Batches]]:
-        wanted = groups if only is None else range(*only)
-        starts = (0, *accumulate(counts))
-        for own in [range(i, i + 1) for i in wanted] if alone else [wanted]:
-            here = None if ahead else file
-            yield starts[own.start], partial(parquet.batches, opened, here, list(own))
-
-    return _Opened(opened.schema_arrow, opened.metadata.num_rows, pieces, counts)
+def to_column(column: Any, role: str) -> Array:
+    """Labels or weights as numbers, groups as text."""
+    values = arrow_values(column)
+    return arrays.group_column(values) if role == "group" else values
 
 
-def _ipc(file: Any) -> _Opened:
-    ipc = needed("pyarrow", "parquet").ipc
-    try:
-        reader = ipc.open_file(file)
-    except ValueError:
-        file.seek(0)
-        stream = ipc.open_stream(file)
-        return _Opened(stream.schema, None, lambda **_: _of_batches(iter(stream)))
-    numbers = range(reader.num_record_batches)
-    return _Opened(
-        reader.schema,
-        reader.count_rows(),
-        lambda **_: _of_batches(reader.get_batch(i) for i in numbers),
-    )
-
-
-def _of_batches(batches: Iterator[Any]) -> Iterator[tuple[int, Batches]]:
-    first = 0
-    for batch in batches:
-        yield first, partial(parquet.sliced, batch)
-        first += batch.num_rows
+def read_column(path: str, column: str, name: str, role: str) -> Array:
+    """One column of a file: numbers, or text for groups."""
+    part = ArrowPart(path, name, Columns((column,), lists=False, beside={}))
+    with paths.reading(name):
+        found = [to_column(table.column(column), role) for table in part.tables(1 << 16)]
+        return np.concatenate(found) if found else np.zeros(0)

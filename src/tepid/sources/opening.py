@@ -1,185 +1,417 @@
-"""What a person may pass as logits, labels or weights, turned into a source or a column."""
+"""`open_source`: whatever a caller passes as logits, labels, weights or groups, as a source."""
 
 import dataclasses
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from tepid import arrays, errors, shapes
+from tepid import arrays, shapes
+from tepid.arrays import Array
 from tepid.errors import InputError
-from tepid.sources import files, frames, grouping, partitions, places, ranges, several
-from tepid.sources.ahead import ahead
-from tepid.sources.arrayed import from_array, from_file
-from tepid.sources.beside import column_of
-from tepid.sources.block import Block, Carried, Source
-from tepid.sources.parts import mapped, reading
+from tepid.sources import array_files, arrow, dask, frames, paths, spark, text
+from tepid.sources.batch import Batch, Part, Source, attach, from_array, mismatch
+from tepid.sources.spool import Spool
+from tepid.tables import ARGUMENTS, arrow_kinds, choose_columns, is_frame
+
+# Opening a file behind a URL is mostly waiting.
+_OPEN_AT_ONCE = 16
 
 
-def open_source(  # noqa: PLR0913  # each is one thing that can be said of the rows
+@dataclass(frozen=True)
+class _Options:
+    """What the caller said of all files; `named` are columns or members by role."""
+
+    columns: str | Sequence[str] | None
+    class_axis: int | None
+    where: Any
+    header: bool | None
+    named: Mapping[str, str]
+
+
+def open_source(  # each is one thing that can be said of the rows
     logits: Any,
     *,
     labels: Any = None,
     sample_weight: Any = None,
+    groups: Any = None,
+    columns: str | Sequence[str] | None = None,
     class_axis: int | None = None,
     probabilities: bool = False,
-    groups: Any = None,
-    filter: str | None = None,  # noqa: A002  # what tables call it
-    on_error: Literal["stop", "skip"] = "stop",
+    where: Any = None,
+    header: bool | None = None,
 ) -> Source:
-    """A source over an array, a path, a function that yields blocks afresh, or an iterable of them.
+    """A source over arrays, files, data frames or functions that yield batches.
 
-    A path may be a folder, a pattern such as `shards/*.parquet`, or a URL, and there may be a list
-    of paths; labels are then one file for each, or a column of the files themselves, which comes
-    with them where it is called `label` or `labels`.
+    Labels, weights and groups are arrays, files, or names of columns or members of the logits' own
+    data. Text names a file if it ends like one or contains `/`, `#` or a glob sign; otherwise it is
+    a name. Nothing that was not named is read.
 
-    With `probabilities` the values are probabilities, and their logarithms are the logits. `groups`
-    names the group of each row: an array, a file, or the name of a column of the logits' own file.
-    `filter` states which rows of a table are wanted, as in `"split == 'test' and site != 3"`.
+    Args:
+        logits: An array (n, k); (n,) for binary logits; a pandas, Polars, Arrow, DuckDB, Dask or
+            Spark table; a path, folder, glob or URL, or a list of them; a function without
+            arguments that yields batches afresh; a list or an iterator of batches.
+        labels: The class of each row.
+        sample_weight: The weight of each row.
+        groups: The group of each row.
+        columns: The columns of a table that are the logits. By default the only column of lists,
+            or the only set of numbered columns.
+        class_axis: The axis of the classes, for arrays of more than two dimensions.
+        probabilities: The values are probabilities; their logarithms are the logits.
+        where: Which rows of a table to read: a mapping from columns to values, or for Arrow data a
+            pyarrow expression.
+        header: Whether CSV files begin with a header, where that is ambiguous.
 
-    With `on_error="skip"` all files are read once more at the start, and those that cannot be used
-    are left out; `left_out` of the source names them, and so does every result in its warnings.
+    >>> source = open_source([[2.0, 0.0], [0.0, 1.0], [3.0, 1.0]], labels=[0, 1, 1])
+    >>> source.rows, source.classes, source.labeled
+    (3, 2, True)
     """
-    if on_error not in ("stop", "skip"):
-        raise InputError(f"on_error must be stop or skip, got {on_error!r}")
-    beside = {"labels": labels, "weight": sample_weight, "groups": groups}
-    if several.are_files(logits, filter):
-        said = several.Said(filter or "", class_axis, probabilities, on_error == "skip")
-        return several.open_files(logits, beside, said)
-    _check_is_for_files(filter, on_error)
-    if partitions.is_dask(logits):
-        source = partitions.from_dask(logits, axis=class_axis, **beside)
-        return with_logarithms(source) if probabilities else source
-    if frames.is_spark(logits):
-        return frames.from_spark(logits, probabilities=probabilities, **beside)
-    return _alone(logits, beside, class_axis, probabilities=probabilities)
-
-
-def _check_is_for_files(condition: str | None, on_error: str) -> None:
-    if condition:
-        raise InputError("filter must go with tables, .csv or .parquet, got other logits")
-    if on_error != "stop":
-        raise InputError("on_error must be stop for what is not several files, got skip")
-
-
-def _alone(
-    logits: Any, beside: dict[str, Any], class_axis: int | None, *, probabilities: bool
-) -> Source:
-    """An array, or one file of one, or blocks."""
-    beside = {role: several.within(given, logits) for role, given in beside.items()}
-    source = _opened(logits, class_axis, several.columns_of(beside.values(), logits))
-    if probabilities:
-        source = with_logarithms(source)
-    y, u, g = (beside[role] for role in ("labels", "weight", "groups"))
-    if not (isinstance(y, Carried) and source.parts):  # else it comes with the rows
-        y = source.labels if y is None else open_column(y, "labels", source.lead)
-    u = source.weight if u is None else open_column(u, "sample_weight", source.lead)
-    g = source.groups if g is None else grouping.open_groups(g, source.lead)
-    return dataclasses.replace(source, labels=y, weight=u, groups=g)
-
-
-def open_column(column: Any, name: str, lead: tuple[int, ...] | None = None) -> Any:
-    """Labels or weights as a flat array, from an array or a path; one for each row of `lead`."""
-    return column_of(column, name, lead)
-
-
-def _opened(logits: Any, class_axis: int | None, without: Collection[str] = ()) -> Source:
+    given = {"labels": labels, "weight": sample_weight, "group": groups}
+    given = {role: value for role, value in given.items() if value is not None}
+    said = {"columns": columns, "class_axis": class_axis, "where": where, "header": header}
     if isinstance(logits, Source):
-        return logits
-    if places.is_path(logits):
-        return _of_file(logits, class_axis, without)
+        said["probabilities"] = probabilities or None
+        for name, value in said.items():
+            if value is not None:
+                raise InputError(f"{name} must be given when the source is opened, got {value!r}")
+        return attach(logits, _loose(given, logits.shape))
+    source = _open(logits, given, said)
+    return source.logarithm() if probabilities else source
+
+
+def _open(logits: Any, given: dict[str, Any], said: dict[str, Any]) -> Source:
+    if paths.are_paths(logits):
+        return _open_files(logits, given, said)
+    _refuse(said, "header", "a CSV file")
+    if dask.is_dask(logits):
+        _refuse(said, "where", "a table in memory or a file")
+        source, rest = dask.open_dask(logits, given, said["columns"], said["class_axis"])
+        return attach(source, _loose(rest, None))
+    if spark.is_spark(logits):
+        _refuse(said, "where", "a table in memory or a file")
+        _refuse_axis(said["class_axis"])
+        return spark.open_spark(logits, given, said["columns"])
+    if is_frame(logits):
+        _refuse_axis(said["class_axis"])
+        named, rest = _split(given)
+        source = frames.open_frame(logits, named, said["columns"], said["where"])
+        return attach(source, _loose(rest, source.shape))
+    for name in ("columns", "where"):
+        _refuse(said, name, "a table")
+    source = _open_memory(logits, said["class_axis"])
+    return attach(source, _loose(given, source.shape))
+
+
+def _refuse(said: Mapping[str, Any], name: str, kind: str) -> None:
+    if said[name] is not None:
+        raise InputError(f"{name} must go with {kind}, got {said[name]!r}")
+
+
+def _refuse_axis(class_axis: int | None) -> None:
+    if class_axis not in (None, 1, -1):
+        raise InputError(f"class_axis must be left out for a table, got {class_axis}")
+
+
+def _split(given: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
+    """Names of columns or members, and everything else."""
+    named = {
+        role: value
+        for role, value in given.items()
+        if isinstance(value, str) and not paths.names_file(value)
+    }
+    return named, {role: value for role, value in given.items() if role not in named}
+
+
+# Labels, weights and groups beside the logits -----------------------------------------------------
+
+
+def _loose(given: Mapping[str, Any], shape: tuple[int, ...] | None) -> dict[str, Array]:
+    """Arrays and files as flat arrays, one entry per row."""
+    columns = {}
+    for role, value in given.items():
+        if isinstance(value, str) and not paths.names_file(value):
+            raise InputError(
+                f"{ARGUMENTS[role]} must be an array or a file, since these logits have no named "
+                f"columns, got {value!r}"
+            )
+        column = open_column(value, ARGUMENTS[role])
+        rows = None if shape is None else int(np.prod(shape, dtype=np.int64))
+        if rows is not None and len(column) != rows:
+            raise mismatch(ARGUMENTS[role], rows, len(column))
+        columns[role] = column
+    return columns
+
+
+def open_column(column: Any, name: str) -> Array:
+    """Labels, weights or groups as a flat array, from an array or from files."""
+    if _is_file(column):
+        files = paths.expand(column, f"{name} file")
+        return np.concatenate([_read_column(file, name) for file in files])
+    if name == "groups":
+        return arrays.group_column(column)
+    return np.asarray(arrays.as_array(column, name)).reshape(-1)
+
+
+def _is_file(column: Any) -> bool:
+    """Whether this is a path, or a list of paths rather than of names."""
+    if paths.is_path(column):
+        return True
+    listed = isinstance(column, (list, tuple)) and len(column) > 0
+    return listed and all(
+        isinstance(each, os.PathLike)
+        or (isinstance(each, str) and paths.suffix(paths.split_member(each)[0]) in paths.KNOWN)
+        for each in column
+    )
+
+
+def _read_column(path: str, name: str) -> Array:
+    file, member = paths.split_member(path)
+    paths.check_file(file, f"{name} file")
+    shown = paths.base_name(file)
+    if paths.suffix(file) in paths.TEXT:
+        values = text.read_column(file, member, name, shown, as_text=name == "groups")
+        return arrays.group_column(values) if name == "groups" else np.asarray(values)
+    if paths.suffix(file) in paths.ARROW:
+        return _read_arrow_column(file, member, shown, name)
+    role = "group" if name == "groups" else name
+    with paths.reading(shown):
+        return array_files.read_column(
+            file, member or array_files.only_member(file, shown, name), role
+        )
+
+
+def _read_arrow_column(file: str, member: str, shown: str, name: str) -> Array:
+    names = arrow.read_schema(file, shown).names
+    column = member or (names[0] if len(names) == 1 else name)
+    if column not in names:
+        got = ", ".join(names[:20])
+        raise InputError(f"{shown} must have a column {column!r}, or name one after #, got {got}")
+    role = "group" if name == "groups" else "labels"
+    found = arrow.read_column(file, column, shown, role)
+    return np.asarray(found)
+
+
+# Files --------------------------------------------------------------------------------------------
+
+
+def _open_files(logits: Any, given: dict[str, Any], said: dict[str, Any]) -> Source:
+    found = paths.expand(logits, "logits file")
+    named, rest = _split(given)
+    if rest and said["where"] is not None:
+        name = ARGUMENTS[next(iter(rest))]
+        raise InputError(
+            f"{name} must be a column of the table with where, got another array or file"
+        )
+    each, whole = _per_file(rest, len(found))
+    options = _Options(**said, named=named)
+    names = [paths.base_name(paths.split_member(found[0])[0])]
+    if len(found) > 1:
+        names = paths.short_names(found)
+    opener = partial(_open_file, options=options)
+    if len(found) == 1:
+        opened = [opener(found[0], names[0])]
+    else:
+        with ThreadPoolExecutor(min(_OPEN_AT_ONCE, len(found))) as pool:
+            opened = list(pool.map(opener, found, names))
+    _check_alike(opened)
+    beside = [
+        attach(
+            source,
+            {role: columns[position]() for role, columns in each.items()},
+            of=f" of {source.name}",
+        )
+        for position, source in enumerate(opened)
+    ]
+    source = beside[0] if len(beside) == 1 else _joined(beside, logits)
+    return attach(source, _loose(whole, source.shape))
+
+
+def _per_file(
+    rest: Mapping[str, Any], files: int
+) -> tuple[dict[str, list[Callable[[], Array]]], dict[str, Any]]:
+    """Columns that are one file for each file of logits, and those that are one for all rows."""
+    each: dict[str, list[Callable[[], Array]]] = {}
+    whole: dict[str, Any] = {}
+    for role, value in rest.items():
+        found = paths.expand(value, f"{ARGUMENTS[role]} file") if _is_file(value) else []
+        if len(found) > 1 and len(found) != files:
+            raise InputError(
+                f"{ARGUMENTS[role]} must be one file, or one for each of the {files} files of "
+                f"logits, got {len(found)}"
+            )
+        if len(found) > 1:
+            each[role] = [partial(_read_column, path, ARGUMENTS[role]) for path in found]
+        else:
+            whole[role] = value
+    return each, whole
+
+
+def _joined(sources: list[Source], logits: Any) -> Source:
+    """The rows of several files, one after the other."""
+    usual = next((source for source in sources if source.classes is not None), sources[0])
+    decoded = any(source.spool is not None for source in sources)
+    return dataclasses.replace(
+        usual,
+        parts=tuple(part for source in sources for part in source.parts),
+        name=os.fspath(logits) if paths.is_path(logits) else "logits",
+        columns=usual.columns,
+        shape=None,
+        spool=Spool() if decoded else None,
+    )
+
+
+def _check_alike(sources: list[Source]) -> None:
+    """Raise if some file has other classes than most."""
+    counts = [source.classes for source in sources if source.classes is not None]
+    usual = max(set(counts), key=counts.count) if counts else None
+    for source in sources:
+        if source.classes not in (None, usual):
+            raise InputError(
+                f"{source.name} must have the {usual} classes of the other files, "
+                f"got {source.classes}"
+            )
+
+
+def _open_file(path: str, name: str, options: _Options) -> Source:
+    file, member = paths.split_member(path)
+    paths.check_file(file, "logits file")
+    file = file if paths.is_url(file) else os.path.abspath(file)  # noqa: PTH100  # for workers
+    ending = paths.suffix(file)
+    if ending not in paths.TEXT and options.header is not None:
+        raise InputError(f"header must go with a CSV file, got {name}")
+    if ending in paths.ARRAYS:
+        return _open_array_file(file, member, name, options)
+    _refuse_axis(options.class_axis)
+    columns = member or options.columns
+    # Rows are counted among those that are read, so errors must not name the file alone.
+    shown = name if options.where is None else f"{name} where {_shown(options.where)}"
+    if member and options.columns is not None:
+        raise InputError(f"columns must go without #{member}, got {options.columns!r}")
+    if ending in paths.TEXT:
+        layout = text.open_text(file, name, header=options.header)
+        chosen = choose_columns(layout.kinds, options.named, columns, name)
+        where = _text_conditions(options.where, layout.kinds, name)
+        parts: list[Part] = [text.TextPart(file, shown, layout, chosen, where)]
+        size = None
+    else:
+        schema = arrow.read_schema(file, name)
+        with paths.reading(name):
+            kinds = arrow_kinds(schema)
+        chosen = choose_columns(kinds, options.named, columns, name)
+        if isinstance(options.where, Mapping):
+            _check_where(options.where, kinds, name)
+        parts = arrow.open_parts(file, shown, chosen, options.where)
+        size = arrow.list_size(schema, chosen.logits[0]) if chosen.lists else None
+    return Source(
+        tuple(parts),
+        name,
+        chosen.classes or size,
+        frozenset(options.named),
+        binary=not chosen.lists and len(chosen.logits) == 1,
+        spool=Spool(),
+    )
+
+
+def _open_array_file(file: str, member: str, name: str, options: _Options) -> Source:
+    if options.columns is not None:
+        raise InputError(f"columns must go with a table, got {name}")
+    if options.where is not None:
+        raise InputError(f"where must go with a table, got {name}")
+    parts, described = array_files.open_file(file, member, name, options.named, options.class_axis)
+    spool = None if array_files.is_mapped(file) else Spool()
+    return dataclasses.replace(described, parts=tuple(parts), spool=spool)
+
+
+def _shown(where: Any) -> str:
+    if not isinstance(where, Mapping):
+        return str(where)
+    return " and ".join(f"{column}={value}" for column, value in where.items())
+
+
+def _check_where(where: Mapping[str, Any], kinds: Mapping[str, Any], name: str) -> None:
+    for column in where:
+        if column not in kinds:
+            known = ", ".join(list(kinds)[:20])
+            raise InputError(
+                f"where must name a column of {name}, which has {known}, got {column!r}"
+            )
+
+
+def _text_conditions(where: Any, kinds: Mapping[str, Any], name: str) -> dict[str, str]:
+    if where is None:
+        return {}
+    if not isinstance(where, Mapping):
+        kind = type(where).__name__
+        raise InputError(f"where must map columns to values for a CSV file, got {kind}")
+    _check_where(where, kinds, name)
+    return {column: str(value) for column, value in where.items()}
+
+
+# Memory -------------------------------------------------------------------------------------------
+
+
+def _open_memory(logits: Any, class_axis: int | None) -> Source:
     if callable(logits):
-        return Source(_reader(logits, class_axis))
-    if _are_blocks(logits):
-        return Source(_reader(lambda: iter(logits), class_axis))
+        return Source((CallablePart(logits, class_axis),))
+    if _are_batches(logits):
+        return Source((CallablePart(lambda: iter(logits), class_axis),))
     if isinstance(logits, Iterator):
-        return Source(_reader(lambda: logits, class_axis), repeatable=False)
+        return Source((CallablePart(lambda: logits, class_axis),), repeatable=False)
     return from_array(arrays.as_array(logits), "logits", class_axis)
 
 
-def _of_file(path: places.AnyPath, class_axis: int | None, without: Collection[str]) -> Source:
-    file = files.open_array(path, "logits", "logits file", without)
-    source = from_file(file, places.base(os.fspath(path)), class_axis)
-    if file.array is None:
-        return dataclasses.replace(source, read=partial(ahead, source.read))
-    return ranges.with_ranges(source, file.array, places.named(path)[0])
-
-
-def _are_blocks(logits: Any) -> bool:
+def _are_batches(logits: Any) -> bool:
     some = isinstance(logits, (list, tuple)) and len(logits) > 0
-    return some and all(getattr(block, "ndim", 0) == 2 for block in logits)
+    return some and all(getattr(batch, "ndim", 0) == 2 for batch in logits)
 
 
-def _reader(
-    blocks: Callable[[], Iterable[Any]], class_axis: int | None
-) -> Callable[[int], Iterator[Any]]:
-    seen: list[Any] = []
+@dataclass(frozen=True, eq=False)
+class CallablePart:
+    """The batches that a function yields, afresh in each pass."""
 
-    def read(rows: int) -> Iterator[Any]:
-        produced = blocks()
-        _refuse_spent(produced, seen)
-        for block in produced:
-            if len(block):
-                # The producer may write into the same memory again before a thread has read it.
-                z = np.array(_matrix(block, class_axis))
-                yield from shapes.slices(z, min(rows, shapes.rows_per_block(z.shape[-1])))
+    produce: Callable[[], Iterable[Any]]
+    class_axis: int | None
+    name: str = "logits"
+    rows: int | None = field(default=None, init=False)
+    portable: bool = field(default=False, init=False)
+    _last: list[Any] = field(default_factory=list, init=False)
 
-    return read
-
-
-def _refuse_spent(produced: Any, seen: list[Any]) -> None:
-    if not isinstance(produced, Iterable) or hasattr(produced, "ndim"):
-        kind = type(produced).__name__
-        raise InputError(f"logits must be a function that yields blocks, got one giving {kind}")
-    if any(produced is spent for spent in seen):
-        raise InputError(
-            "logits must be a function that yields the blocks afresh, "
-            "got one that gives the same iterator again"
-        )
-    seen[:] = [produced] if isinstance(produced, Iterator) else []
-
-
-def _matrix(block: Any, class_axis: int | None) -> Any:
-    z = shapes.class_last(arrays.as_array(block), class_axis)
-    if z.ndim < 2:
-        raise InputError(
-            "logits must come in blocks of two dimensions, (n, 1) for binary logits, "
-            f"got a block of shape {z.shape}"
-        )
-    return z
-
-
-def with_logarithms(source: Source) -> Source:
-    """The same source, whose values are probabilities, as logits."""
-    parts = tuple(
-        mapped(part, _logarithm) if part.lazy is None else partitions.logarithms(part)
-        for part in source.parts
-    )
-    by_parts = source.decoded or any(part.lazy is not None for part in parts)
-    read = reading(parts) if by_parts else _logarithms(source.read)
-    return dataclasses.replace(source, parts=parts, read=read)
-
-
-def _logarithm(block: Block) -> Block:
-    try:
-        return block._replace(logits=arrays.logits_of(block.logits))
-    except errors.RowError as error:
-        raise errors.RowError(block.name, error.must, error.got, block.row(error.row)) from None
-
-
-def _logarithms(read: Callable[[int], Iterator[Any]]) -> Callable[[int], Iterator[Any]]:
-    def logarithms(rows: int) -> Iterator[Any]:
-        start = 0
-        for block in read(rows):
-            if isinstance(block, Block):  # of several files
-                yield _logarithm(block)
+    def batches(self, size: int) -> Iterator[Batch]:
+        """Yield copies, since the function may use the same memory again."""
+        produced = self.produce()
+        self._refuse_spent(produced)
+        row = 0
+        for given in produced:
+            array = shapes.class_last(arrays.as_array(given), self.class_axis)
+            if not len(array):
                 continue
-            try:
-                yield arrays.logits_of(block)
-            except errors.RowError as error:
-                raise error.moved(start) from None
-            start += len(block)
+            if array.ndim < 2:
+                raise InputError(
+                    "logits must come in batches of two dimensions, (n, 1) for binary logits, "
+                    f"got a batch of shape {array.shape}"
+                )
+            step = min(size, shapes.rows_per_block(array.shape[-1]))
+            for rows in shapes.slices(np.array(array), step):
+                yield Batch(rows, start=row, name=self.name, row=row)
+                row += len(rows)
 
-    return logarithms
+    def _refuse_spent(self, produced: Any) -> None:
+        if not isinstance(produced, Iterable) or hasattr(produced, "ndim"):
+            kind = type(produced).__name__
+            raise InputError(
+                f"logits must be a function that yields batches, got one giving {kind}"
+            )
+        if any(produced is spent for spent in self._last):
+            raise InputError(
+                "logits must be a function that yields the batches afresh, "
+                "got one that gives the same iterator again"
+            )
+        self._last[:] = [produced] if isinstance(produced, Iterator) else []
+
+    def select(self, keep: frozenset[str]) -> "CallablePart":  # noqa: ARG002  # it has no columns
+        """The part itself."""
+        return self

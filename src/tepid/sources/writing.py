@@ -8,15 +8,14 @@ from typing import IO, Any
 
 import numpy as np
 
-from tepid.errors import InputError
+from tepid.errors import InputError, require
 from tepid.replacing import replacing
-from tepid.sources.extras import needed
 
 # The column of a Parquet file in which the probabilities are, as lists of one length.
 COLUMN = "probabilities"
 
 
-def write_blocks(
+def write_batches(
     path: str | os.PathLike[str], blocks: Iterator[Any], *, classes: int | None = None
 ) -> int:
     """Write blocks to `.npy`, `.npz`, `.csv` or `.parquet`, whole or not at all; count rows.
@@ -84,7 +83,9 @@ def _write_csv(file: IO[bytes], blocks: Iterator[Any]) -> int:
 
 
 def _write_parquet(file: IO[bytes], blocks: Iterator[Any]) -> int:
-    pa, parquet = needed("pyarrow", "parquet"), needed("pyarrow.parquet", "parquet")
+    pa, parquet = (
+        require(module, "parquet", "Writing .parquet") for module in ("pyarrow", "pyarrow.parquet")
+    )
     first = next(blocks)
     if first.ndim != 2:
         raise InputError("output must be .npy or .npz for more than two dimensions, got .parquet")

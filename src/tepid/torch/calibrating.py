@@ -1,8 +1,9 @@
 """A model and an unlabelled loader in, the calibrated model out."""
 
+import dataclasses
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from typing import Any
 
 from torch import nn
@@ -11,12 +12,13 @@ from torch.nn.parallel import DistributedDataParallel
 from tepid.engines import Threads
 from tepid.errors import InputError
 from tepid.sources import Source
+from tepid.sources.spool import Spool
 from tepid.torch import speaking, states
 from tepid.torch.batches import Labels
 from tepid.torch.calibrated import Calibrated
 from tepid.torch.distributed import AllReduced
 from tepid.torch.evidence import Evidence
-from tepid.torch.reading import Reader, loader_source, spilled
+from tepid.torch.reading import Reader, loader_source
 
 
 def calibrate(
@@ -88,12 +90,10 @@ def calibrate(
     with ExitStack() as stack:
         stack.enter_context(states.evaluating(core))
         begin = stack.enter_context(states.same_randomness(loader, other))
-        rows = loader_source(reader, loader, begin, labels=labels)
-        rows = stack.enter_context(_kept(rows, loader, spill=spill))
+        rows = _rows(reader, loader, begin, labels=labels, spill=spill)
         past = None
         if other is not None:
-            past = loader_source(reader, other, begin, labels=True)
-            past = stack.enter_context(_kept(past, other, spill=spill))
+            past = _rows(reader, other, begin, labels=True, spill=spill)
         threads = _engine(engine, process_group, reader)
         calibration = evidence.temperature(rows, past, threads)
     speaking.doubts(calibration)
@@ -107,12 +107,19 @@ def _check(model: Any, loader: Any) -> None:
         raise InputError(f"loader must yield batches, got {type(loader).__name__}")
 
 
-def _kept(
-    source: Source, loader: Any, *, spill: bool | str | os.PathLike[str]
-) -> AbstractContextManager[Source]:
+def _rows(
+    reader: Reader,
+    loader: Any,
+    begin: Callable[[], None],
+    *,
+    labels: Labels,
+    spill: bool | str | os.PathLike[str],
+) -> Source:
     if spill is False and not isinstance(loader, Iterator):
-        return nullcontext(source)
-    return spilled(source, None if isinstance(spill, bool) else spill)
+        return loader_source(reader, loader, begin, labels=labels)
+    spool = Spool(None if isinstance(spill, bool) else spill, always=True)
+    here = dataclasses.replace(reader, on_host=True)
+    return loader_source(here, loader, begin, labels=labels, spool=spool)
 
 
 def _engine(engine: Threads | None, group: Any, reader: Reader) -> Threads:

@@ -1,18 +1,15 @@
 """Several processes, each with its own part of the rows: their summaries add, and that is all."""
 
-import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 from typing import Any
 
 import torch.distributed as dist
 
 from tepid.engines import Threads
-from tepid.engines.engine import Summary
+from tepid.engines.engine import Summary, Total, add_up, finish
 from tepid.errors import InputError
-from tepid.sources import Block, Source
+from tepid.sources import Batch, Source
 
 
 @dataclass(frozen=True)
@@ -30,21 +27,17 @@ class AllReduced(Threads):
 
     group: Any = None
 
-    def total(self, of: Callable[[Block], Summary], source: Source, stage: str) -> Summary:
-        """The sum of `of(block)` over all blocks of all processes, in the order of their ranks."""
-        rows = _Count()
-        own = dataclasses.replace(source, read=rows.counting(source.read), parts=())
-        part: Any = None
+    def total(self, of: Callable[[Batch], Summary], source: Source, stage: str) -> Summary:
+        """The sum of `of(batch)` over all blocks of all processes, in the order of their ranks."""
+        part: Total | None = None
         try:
-            part = super().total(of, own, stage)
+            part = self._sum(of, source, stage)
         except Exception as error:
-            if not rows.none:
-                self._told(None, f"{type(error).__name__}: {error}")
-                raise
-        parts = [told for told in self._told(part, None) if told is not None]
-        if not parts:
-            raise InputError(f"{source.name} must have at least one row, got none on any rank")
-        return reduce(add, parts)  # type: ignore[no-any-return]  # they crossed as objects
+            self._told(None, f"{type(error).__name__}: {error}")
+            raise
+        told = [theirs for theirs in self._told(part, None) if theirs is not None]
+        summary: Summary = finish(add_up(told), source)
+        return summary
 
     def _told(self, part: Any, failure: str | None) -> list[Any]:
         """What every process has to say; raises where another one failed and this one did not."""
@@ -54,27 +47,3 @@ class AllReduced(Threads):
             if wrong is not None and failure is None:
                 raise InputError(f"every rank must finish its pass, got on rank {rank}: {wrong}")
         return [theirs for theirs, _ in told]
-
-
-@dataclass
-class _Count:
-    """How many rows have been read, and whether that was all."""
-
-    seen: int = 0
-    ended: bool = False
-
-    @property
-    def none(self) -> bool:
-        """Whether there are no rows."""
-        return self.ended and not self.seen
-
-    def counting(self, read: Callable[[int], Iterator[Any]]) -> Callable[[int], Iterator[Any]]:
-        """The same reading, counted."""
-
-        def counted(rows: int) -> Iterator[Any]:
-            for block in read(rows):
-                self.seen += len(block.logits if isinstance(block, Block) else block)
-                yield block
-            self.ended = True
-
-        return counted

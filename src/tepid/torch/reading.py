@@ -1,14 +1,10 @@
 """A model over a loader as a source: batch by batch, on its device, as often as a method asks."""
 
 import dataclasses
-import itertools
 import math
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +12,9 @@ import torch
 
 from tepid import arrays, shapes
 from tepid.errors import InputError
-from tepid.sources import Source, open_source, write_blocks
+from tepid.sources import Batch, Source
+from tepid.sources.batch import mismatch
+from tepid.sources.spool import Spool
 from tepid.torch import batches, outputs
 
 # Two passes over the same rows differ by rounding alone, which averages out; other rows do not.
@@ -70,28 +68,6 @@ def _autocast(amp: Any, device: Any) -> Any:
 
 
 @dataclass
-class _Column:
-    """The labels of the batches read so far in this pass."""
-
-    values: Any = field(default_factory=lambda: np.empty(0, np.int64))
-    count: int = 0
-
-    def append(self, part: Any) -> None:
-        """Add a batch's; the memory doubles, so that a batch is copied twice at most."""
-        end = self.count + len(part)
-        if end > len(self.values):
-            self.values = np.resize(self.values.astype(part.dtype), max(end, 2 * self.count))
-        self.values[self.count : end] = part
-        self.count = end
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __getitem__(self, rows: slice) -> Any:
-        return self.values[: self.count][rows]
-
-
-@dataclass
 class _Print:
     """How many rows a pass had, and the sum of their largest logits."""
 
@@ -128,59 +104,58 @@ def loader_source(
     begin: Callable[[], None],
     *,
     labels: batches.Labels = False,
+    spool: Spool | None = None,
 ) -> Source:
     """A source that runs the model over the loader afresh for every pass, and begins it so.
 
-    Nothing is kept but a batch and, where labels are asked for, one of them for each row.
+    With a `spool` the model runs once, and later passes read its logits from a temporary file.
     """
     if isinstance(loader, torch.Tensor):
         raise InputError(
             f"loader must yield batches, got a tensor of shape {tuple(loader.shape)}; "
             "[tensor] is a loader of one batch"
         )
-    column = _Column()
-    before: list[_Print] = []
+    part = LoaderPart(reader, loader, begin, labels)
+    return Source((part,), columns=frozenset({"labels"} if labels else ()), spool=spool)
 
-    def read(rows: int) -> Iterator[Any]:
-        begin()
-        column.count = 0
+
+@dataclass(frozen=True, eq=False)
+class LoaderPart:
+    """The rows of a loader, as a model sees them; nothing is kept but a batch."""
+
+    reader: Reader
+    loader: Iterable[Any]
+    begin: Callable[[], None]
+    labels: batches.Labels
+    name: str = "logits"
+    rows: int | None = field(default=None, init=False)
+    portable: bool = field(default=False, init=False)
+    _before: list[_Print] = field(default_factory=list, init=False)
+
+    def batches(self, size: int) -> Iterator[Batch]:
+        """Run the model over the loader; raises if the rows are not those of the first pass."""
+        self.begin()
         seen = _Print()
-        for batch in loader:
-            z = reader.logits(batch)
-            if labels:
-                column.append(batches.labels_of(batch, labels))
+        for given in self.loader:
+            z = self.reader.logits(given)
+            y = batches.labels_of(given, self.labels) if self.labels else None
+            first = seen.rows
             seen.add(z)
-            yield from shapes.slices(z, min(rows, shapes.rows_per_block(z.shape[-1])))
-        if before:
-            seen.check(before[0])
-        before[:] = before or [seen]
+            if y is not None and len(y) != seen.rows - first:
+                raise mismatch("labels", seen.rows - first, len(y))
+            step = min(size, shapes.rows_per_block(z.shape[-1]))
+            for rows in shapes.slices(z, step):
+                stop = first + len(rows)
+                own = None if y is None else y[: len(rows)]
+                y = None if y is None else y[len(rows) :]
+                yield Batch(rows, own, start=first, row=first)
+                first = stop
+        if self._before:
+            seen.check(self._before[0])
+        self._before[:] = self._before or [seen]
 
-    return Source(read, labels=column if labels else None)
-
-
-@contextmanager
-def spilled(source: Source, folder: str | os.PathLike[str] | None = None) -> Iterator[Source]:
-    """The same rows read once, their logits in a temporary file that goes at the end."""
-    with tempfile.TemporaryDirectory(prefix="tepid-", dir=folder) as temporary:
-        path = Path(temporary) / "logits.npy"
-        kept: list[Source] = []
-
-        def read(rows: int) -> Iterator[Any]:
-            # At the first pass and not before: a failure is then one of that pass.
-            kept[:] = kept or [_written(path, source)]
-            yield from kept[0].read(rows)
-
-        yield dataclasses.replace(source, read=read)
-
-
-def _written(path: Path, source: Source) -> Source:
-    blocks = (_host(z) for z in source.logits(1 << 16))
-    first = next(blocks, None)
-    if first is None:
-        return source
-    write_blocks(path, itertools.chain([first], blocks))
-    return open_source(path)
-
-
-def _host(z: Any) -> Any:
-    return arrays.as_array(z.cpu() if arrays.is_foreign(z) else z)
+    def select(self, keep: frozenset[str]) -> "LoaderPart":
+        """The same rows, with or without labels; the passes are still compared."""
+        part = dataclasses.replace(self, labels=self.labels if "labels" in keep else False)
+        part._before[:] = self._before  # noqa: SLF001  # its own class
+        return part

@@ -1,0 +1,291 @@
+"""Paths, folders, globs and URLs: which files they name, and how their bytes are opened.
+
+A path may name a member of an archive or a column of a table after `#`, as in `file.npz#logits`.
+Files of a folder or a glob come in natural order: part 2 before part 10.
+"""
+
+import bz2
+import contextlib
+import glob
+import gzip
+import io
+import lzma
+import os
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, TypeGuard
+
+from tepid.errors import InputError, require
+
+COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+TEXT = (".csv", *(f".csv{ending}" for ending in COMPRESSIONS))
+ARROW = (".parquet", ".arrow", ".feather", ".ipc")
+ARRAYS = (".npy", ".npz", ".zarr", ".h5", ".hdf5", ".safetensors", ".pt", ".pth")
+KNOWN = (*ARRAYS, *ARROW, *TEXT)
+ENDINGS = "one of .npy, .npz, .csv, .parquet, .arrow, .feather, .zarr, .h5, .safetensors and .pt"
+
+AnyPath = str | os.PathLike[str]
+
+
+def is_path(data: Any) -> TypeGuard[AnyPath]:
+    """Whether this is one path, glob or URL."""
+    return isinstance(data, (str, os.PathLike))
+
+
+def are_paths(data: Any) -> bool:
+    """Whether this is a path, or a list of nothing but paths."""
+    listed = isinstance(data, (list, tuple)) and len(data) > 0
+    return is_path(data) or (listed and all(is_path(path) for path in data))
+
+
+def names_file(given: Any) -> bool:
+    """Whether text names a file rather than a column: by how it is written, not by what exists."""
+    if not isinstance(given, str):
+        return isinstance(given, os.PathLike)
+    return suffix(given) in KNOWN or any(
+        sign in given for sign in ("/", os.sep, "#", "*", "?", "[")
+    )
+
+
+def is_url(path: str) -> bool:
+    """Whether this is a URL that fsspec opens."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", path) is not None
+
+
+def split_member(path: AnyPath) -> tuple[str, str]:
+    """The file, and the member or column named after `#`."""
+    text = os.fspath(path)
+    if "#" in text and (is_url(text) or not Path(text).exists()):
+        file, _, member = text.rpartition("#")
+        return file, member
+    return text, ""
+
+
+def base_name(path: str) -> str:
+    """The file's own name, without folders and without a URL's query."""
+    plain = path.split("?", 1)[0] if is_url(path) else path
+    return plain.rstrip("/").replace(os.sep, "/").rpartition("/")[2]
+
+
+def suffix(path: str) -> str:
+    """The lowercase ending, together with that of a compression."""
+    name, ending = os.path.splitext(base_name(path).lower())  # noqa: PTH122  # of URLs too
+    return os.path.splitext(name)[1] + ending if ending in COMPRESSIONS else ending  # noqa: PTH122
+
+
+def check_file(path: str, what: str) -> None:
+    """Raise unless a path names a file of a known format that exists."""
+    if suffix(path) not in KNOWN:
+        raise InputError(f"{what} must end in {ENDINGS}, got {base_name(path)}")
+    if is_url(path):
+        return
+    if not Path(path).exists():
+        raise InputError(f"{what} must exist, got {path}")
+    if Path(path).is_dir() != (suffix(path) == ".zarr"):
+        kind = "a folder" if Path(path).is_dir() else "a file"
+        raise InputError(f"{what} {base_name(path)} must not be {kind}, got {path}")
+
+
+def is_single(path: AnyPath) -> bool:
+    """Whether a path names one file, and neither a folder nor a glob."""
+    file = split_member(path)[0]
+    if _is_glob(file):
+        return False
+    if is_url(file):
+        return suffix(file) in KNOWN
+    return not Path(file).is_dir() or suffix(file) in KNOWN
+
+
+def expand(given: Any, what: str) -> list[str]:
+    """Every file that a path, a folder, a glob or a list of them names, each with its member."""
+    if not is_path(given):
+        return [path for each in given for path in expand(each, what)]
+    file, member = split_member(given)
+    if "::" in file and not Path(file).exists():
+        raise InputError(f"{what} must be a path or one URL, got the chain {file}")
+    if is_single(given):
+        found: Iterable[str] = [file]
+    elif is_url(file):
+        found = _remote_files(file)
+    else:
+        found = _matches(file) if _is_glob(file) else _inside(Path(file))
+        found = _distinct(found)
+    if not found:
+        raise InputError(f"{what} must be a file, or a folder or glob with files, got {file}")
+    ordered = sorted(found, key=_natural)
+    return [f"{path}#{member}" if member else path for path in ordered]
+
+
+def short_names(paths: Iterable[str]) -> list[str]:
+    """Each file's path below the folder that all of them share, without `..` in it."""
+    files = [split_member(path)[0] for path in paths]
+    whole = [_url_path(file) if is_url(file) else os.path.abspath(file) for file in files]  # noqa: PTH100
+    names = [name.replace(os.sep, "/").strip("/").split("/") for name in whole]
+    shared = 0
+    while len({tuple(name[: shared + 1]) for name in names}) == 1 < len(names[0]) - shared:
+        shared += 1
+    return ["/".join(name[shared:]) for name in names]
+
+
+def _url_path(url: str) -> str:
+    return posixpath.normpath("/" + url.split("://", 1)[1].split("?", 1)[0])
+
+
+def _is_glob(path: str) -> bool:
+    if is_url(path):  # where a question mark begins the query
+        return "*" in path
+    return bool(re.search(r"[*?[]", path)) and not Path(path).exists()
+
+
+def _matches(pattern: str) -> list[str]:
+    if "**" not in pattern:
+        found: Iterable[str] = glob.glob(pattern)  # noqa: PTH207  # pathlib has no absolute globs
+    else:
+        # pathlib does not follow links to folders, so a loop of links ends.
+        root = re.split(r"[*?[]", pattern, maxsplit=1)[0].rpartition("/")[0]
+        rest = pattern[len(root) :].lstrip("/")
+        below = Path(root or ("/" if pattern.startswith("/") else "."))
+        found = [str(path) for path in below.glob(rest) if _is_visible(path.relative_to(below))]
+    return [path for path in found if suffix(path) == ".zarr" or not Path(path).is_dir()]
+
+
+def _inside(folder: Path) -> list[str]:
+    found: list[str] = []
+    for root, folders, names in os.walk(folder):
+        stores = [name for name in folders if suffix(name) == ".zarr"]
+        found += [str(Path(root, name)) for name in names + stores]
+        folders[:] = [name for name in folders if name not in stores and _is_visible(Path(name))]
+    return [path for path in found if suffix(path) in KNOWN and _is_visible(Path(Path(path).name))]
+
+
+def _is_visible(path: Path) -> bool:
+    """Spark and others put `_SUCCESS` and `.crc` files beside the data."""
+    return not any(part.startswith((".", "_")) and part != ".." for part in path.parts)
+
+
+def _distinct(paths: Iterable[str]) -> list[str]:
+    """Each file once, however many links lead to it."""
+    first: dict[str, str] = {}
+    for path in sorted(paths, key=_natural):
+        first.setdefault(os.path.realpath(path), path)
+    return list(first.values())
+
+
+def _natural(path: str) -> list[Any]:
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", path)]
+
+
+# Opening bytes ------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def reading(name: str) -> Iterator[None]:
+    """The one place that turns what readers raise for a damaged file into one sentence."""
+    try:
+        yield
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"{name} must exist, got no such file") from None
+    except Exception as error:  # noqa: BLE001  # readers raise whatever damaged bytes lead to
+        said = " ".join((str(error) or type(error).__name__).split())
+        raise InputError(f"{name} cannot be read: {said[:300]}") from None
+
+
+def open_bytes(path: str) -> IO[bytes]:
+    """The file, to be read from start to end."""
+    return _open_remote(path, stream=True) if is_url(path) else Path(path).open("rb")
+
+
+def open_seekable(path: str) -> IO[bytes]:
+    """The file, to be read in any order."""
+    return _open_remote(path, stream=False) if is_url(path) else Path(path).open("rb")
+
+
+@contextlib.contextmanager
+def open_text(path: str) -> Iterator[io.TextIOWrapper]:
+    """A text file, decompressed."""
+    openers: dict[str, Callable[[IO[bytes]], Any]] = {
+        ".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zst": _open_zstandard,
+    }  # fmt: skip
+    ending = next((ending for ending in openers if suffix(path).endswith(ending)), None)
+    with contextlib.ExitStack() as stack:
+        file: Any = stack.enter_context(open_bytes(path))
+        plain = file if ending is None else stack.enter_context(openers[ending](file))
+        yield stack.enter_context(io.TextIOWrapper(plain, encoding="utf-8-sig", newline=""))
+
+
+def _open_zstandard(file: IO[bytes]) -> Any:
+    return require("pyarrow", "parquet", "Reading .zst").CompressedInputStream(file, "zstd")
+
+
+@contextlib.contextmanager
+def local_copy(path: str) -> Iterator[str]:
+    """A path on this machine, for libraries that read nothing else; a download is removed."""
+    if not is_url(path):
+        yield path
+        return
+    import tempfile  # noqa: PLC0415  # only for URLs
+
+    with tempfile.TemporaryDirectory(prefix="tepid-") as folder:
+        target = str(Path(folder, "download"))
+        system, where = _file_system(path)
+        with _remote_errors(path):
+            system.get_file(where, target)
+        yield target
+
+
+def _file_system(url: str) -> tuple[Any, str]:
+    fsspec = require("fsspec", "remote", f"Opening {url}")
+    try:
+        system, path = fsspec.core.url_to_fs(url)
+    except ImportError as error:
+        raise InputError(f"{url} needs a driver: {error}") from None
+    except ValueError as error:
+        raise InputError(f"{url} must have a protocol that fsspec knows, got {error}") from None
+    return system, str(path)
+
+
+@contextlib.contextmanager
+def _remote_errors(url: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError(f"{url} must exist, got no such file") from None
+    except Exception as error:  # noqa: BLE001  # every driver has its own errors
+        raise InputError(f"{url} cannot be opened: {type(error).__name__} ({error})") from None
+
+
+def _open_remote(url: str, *, stream: bool) -> IO[bytes]:
+    system, path = _file_system(url)
+    web = url.startswith(("http://", "https://"))
+    with _remote_errors(url):
+        # A web server need not be able to send a range of a file.
+        file: IO[bytes] = system.open(path, "rb", **({"block_size": 0} if web and stream else {}))
+        if web and not stream and not _has_ranges(file):
+            return io.BytesIO(system.cat_file(path))
+    return file
+
+
+def _has_ranges(file: IO[bytes]) -> bool:
+    try:
+        file.seek(-1, io.SEEK_END)
+        file.read(1)
+        file.seek(0)
+    except (ValueError, OSError):
+        file.close()
+        return False
+    return True
+
+
+def _remote_files(url: str) -> list[str]:
+    system, path = _file_system(url)
+    with _remote_errors(url):
+        try:
+            found = system.glob(path) if _is_glob(url) else system.find(path)
+        except FileNotFoundError:
+            return []
+    known = [name for name in found if suffix(name) in KNOWN or _is_glob(url)]
+    return [str(system.unstrip_protocol(name)) for name in known]

@@ -1,0 +1,122 @@
+"""Spark data frames. Rows stay in Spark; nothing here imports Spark by itself."""
+
+import dataclasses
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tepid import shapes
+from tepid.errors import InputError
+from tepid.sources import arrow, paths
+from tepid.sources.batch import Batch, Source
+from tepid.tables import ARGUMENTS, Columns, Kind, choose_columns, needs_arrow
+
+
+def is_spark(data: object) -> bool:
+    """Whether this is a Spark data frame, classic or Spark Connect."""
+    return type(data).__module__.startswith("pyspark.sql") and hasattr(data, "mapInArrow")
+
+
+@dataclass(frozen=True, eq=False)
+class SparkPart:
+    """All rows of a Spark data frame, in no order."""
+
+    frame: Any
+    columns: Columns
+    name: str = "logits"
+    rows: int | None = field(default=None, init=False)
+    portable: bool = field(default=False, init=False)
+
+    def batches(self, size: int) -> Iterator[Batch]:
+        """Fetch the rows to this process, a record batch at a time."""
+        ipc = needs_arrow("pyarrow.ipc")
+        row = 0
+        for sent in self.frame.mapInArrow(_to_bytes, "batch binary").toLocalIterator():
+            record = ipc.open_stream(io.BytesIO(sent["batch"])).read_all()
+            for batch in RecordPart(record.to_batches(), self.columns, self.name).batches(size):
+                yield batch._replace(start=row, row=row)
+                row += len(batch.logits)
+
+    def select(self, keep: frozenset[str]) -> "SparkPart":
+        """The same rows; Spark does not compute other columns."""
+        chosen = self.columns.select(keep)
+        return dataclasses.replace(self, columns=chosen, frame=_projected(self.frame, chosen))
+
+
+@dataclass(frozen=True, eq=False)
+class RecordPart:
+    """Record batches of one partition, on a worker."""
+
+    records: Iterable[Any]
+    columns: Columns
+    name: str
+
+    def batches(self, size: int) -> Iterator[Batch]:
+        """Yield the rows."""
+        row = 0
+        for record in self.records:
+            batch = arrow.to_batch(record, self.columns, self.name, row)
+            count = len(batch.logits)
+            step = min(size, shapes.rows_per_block(batch.logits.shape[1])) if count else 1
+            for first in range(0, count, step):
+                cut = {
+                    role: getattr(batch, role)[first : first + step]
+                    for role in ("logits", *self.columns.beside)
+                }
+                yield batch._replace(start=row + first, row=row + first, **cut)
+            row += count
+
+
+def open_spark(frame: Any, beside: Mapping[str, Any], columns: Any) -> Source:
+    """A source over a Spark data frame.
+
+    Labels, weights and groups must be columns: rows in Spark have no order by which an array could
+    be matched to them. Every pass computes the frame again, so cache one that is sampled or
+    shuffled without a seed.
+    """
+    for role, given in beside.items():
+        if not isinstance(given, str) or paths.names_file(given):
+            raise InputError(
+                f"{ARGUMENTS[role]} must name a column of the Spark frame, got {given!r:.80}"
+            )
+    kinds = {name: _kind(form) for name, form in frame.dtypes}
+    chosen = choose_columns(kinds, beside, columns, "logits")
+    part = SparkPart(_projected(frame, chosen), chosen)
+    binary = not chosen.lists and len(chosen.logits) == 1
+    return Source((part,), "logits", chosen.classes, frozenset(beside), binary=binary)
+
+
+def _projected(frame: Any, columns: Columns) -> Any:
+    return frame.select(*(f"`{name}`" for name in columns.every))
+
+
+def _kind(form: str) -> Kind:
+    """What a column of a type of Spark SQL holds."""
+    if form.startswith("array<"):
+        return "list" if _kind(form[len("array<") : -1]) == "number" else "other"
+    numeric = ("float", "double", "int", "bigint", "smallint", "tinyint", "boolean")
+    return "number" if form in numeric or form.startswith("decimal") else "other"
+
+
+def _to_bytes(records: Iterable[Any]) -> Iterator[Any]:
+    """Record batches as bytes, one to a row; runs in Spark."""
+    pa = needs_arrow()
+    for record in records:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, record.schema) as stream:
+            stream.write_batch(record)
+        yield pa.record_batch([pa.array([sink.getvalue().to_pybytes()], pa.binary())], ["batch"])
+
+
+def probabilities_expression(temperature: float, logits: str = "logits") -> str:
+    """An expression of Spark SQL that turns an array column of logits into probabilities.
+
+    Spark computes it by itself, without Python: `frame.selectExpr("*", f"{…} AS probabilities")`.
+
+    >>> print(probabilities_expression(2.0, "z"))
+    transform(transform(z, x -> exp((x - array_max(z)) / 2.0D)), e -> e / aggregate(...))
+    """
+    power = f"transform({logits}, x -> exp((x - array_max({logits})) / {temperature!r}D))"
+    total = f"aggregate({power}, 0D, (sum, e) -> sum + e)"
+    return f"transform({power}, e -> e / {total})"
