@@ -578,6 +578,7 @@ def _judged(verdicts, ending, names, *, either=False):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", hostile.WRITERS)
 def test_a_file_that_was_cut_off_is_refused(ending, verdicts):
     either = ending == ".csv"  # of which a part may be a whole table
@@ -586,22 +587,26 @@ def test_a_file_that_was_cut_off_is_refused(ending, verdicts):
     assert _judged(verdicts, ending, names, either=either) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", hostile.WRITERS)
 def test_random_bytes_and_folders_are_refused(ending, verdicts):
     assert _judged(verdicts, ending, [*hostile.random_bytes(), "a folder"]) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", hostile.WRITERS)
 def test_wrong_bits_are_refused_or_are_other_numbers(ending, verdicts):
     names = [f"flip {seed}" for seed in range(hostile.FLIPS)]
     assert _judged(verdicts, ending, names, either=True) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", hostile.WRITERS)
 def test_damaged_labels_are_refused(ending, verdicts):
     assert _judged(verdicts, ending, [f"{name} as labels" for name in AS_LABELS]) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", hostile.MISLEADING)
 def test_a_misleading_file_is_refused(name, verdicts, hostile_folder):
     needed(PACKAGES.get(Path(name).suffix, "numpy"))
@@ -609,6 +614,7 @@ def test_a_misleading_file_is_refused(name, verdicts, hostile_folder):
     assert not (hostile_folder / "misleading" / "unpickled").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MISLEADING_LABELS)
 def test_misleading_labels_are_refused(name, verdicts, hostile_folder):
     verdict = verdicts[f"{name} as labels"]
@@ -616,6 +622,7 @@ def test_misleading_labels_are_refused(name, verdicts, hostile_folder):
     assert not (hostile_folder / "misleading" / "unpickled").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [".arrow", ".feather"])
 @pytest.mark.parametrize("labelled", [False, True])
 def test_lists_outside_of_their_numbers_do_not_abort(ending, labelled, tmp_path):

@@ -371,6 +371,7 @@ def test_a_weight_of_zero_is_the_row_removed(name):
     _assert_same(found, CASES[name](ROWS.take(~absent), None), repeated=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_weight_of_zero_is_the_row_removed_among_any_weights(name):
     rng = np.random.default_rng(4)
