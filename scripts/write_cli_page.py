@@ -20,8 +20,8 @@ _HEAD = """\
 
 Installing tepid brings the command `tepid`; `python -m tepid` is the same.
 
-- Logits, labels and weights are `.npy`, `.npz` or `.csv` files:
-  [Arrays and files](arrays-and-files.md).
+- Logits are arrays or tables in files of any known format, folders, globs or URLs:
+  [Files and tables](files-and-shards.md).
 - `--json` prints JSON in the place of tables; progress and errors go to standard error.
 - What cannot be used is refused in one sentence that names the file, the row and the value, with
   exit code 2. After Ctrl-C it is 130, and no file is left half written.

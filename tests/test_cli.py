@@ -222,7 +222,7 @@ def test_several_options_work_together(made, tepid_here):
     assert printed["method"] == t.method == "uts-debiased"
 
 
-NOTE = "note Every row of p.npy is non-negative and sums to one, like probabilities, "
+NOTE = "note The values of p.npy look like probabilities but were read as logits. "
 
 
 @pytest.mark.parametrize(
@@ -608,8 +608,8 @@ REFUSED = {
     "fit z.npy --labels labels": "labels must name a member of z.npy, which has no members",
     "fit both.npz --labels y": "labels must name a member of both.npz, which has logits, labels",
     "fit z.csv --labels y": "labels must name a column of z.csv, which has 'logit_0', 'logit_1'",
-    "fit named.csv": "columns must say which columns of named.csv are the logits, since none is",
-    "fit two.csv": "columns must say which columns of two.csv are the logits, since several could",
+    "fit named.csv": "columns (--columns) must name the logits of named.csv, since it has no",
+    "fit two.csv": "columns (--columns) must name the logits of two.csv, since they could be",
     "fit named.csv --columns cat,cow": "columns must be among 'cat', 'dog', 'eel', 'fox', 'label'",
     "fit named.csv --columns cat,cat": "columns must name each column of logits once",
     "fit z.csv --columns l* --labels labels": "columns must not name labels, weights or groups",
@@ -619,10 +619,10 @@ REFUSED = {
     "fit split.csv --where =1": "--where must be column=value, got =1",
     "fit split.csv --where site=1": "where must name a column of split.csv, which has z1, z2",
     "fit split.csv --where fold=1 --where fold=2": "--where must name each column once",
-    "fit split.csv --where fold=9": "split.csv must have at least one row, got none",
+    "fit split.csv --where fold=9": "split.csv where fold=9 must have at least one row, got none",
     "fit z.npy --header": "header must go with a CSV file, got z.npy",
     "fit counted.csv": "counted.csv begins with 0,1,2…, which may be a header or data",
-    "fit plain.csv --header": "columns must say which columns of plain.csv are the logits",
+    "fit plain.csv --header": "columns (--columns) must name the logits of plain.csv",
     "fit z.csv --no-header": "z.csv must hold numbers, got 'logit_0' at row 0",
     "fit z.npy --debias --sample-weight u.npy": "sample_weight must be left out with debias",
     "fit z.npy --labels z.npy": "labels must",

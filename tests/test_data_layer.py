@@ -995,3 +995,158 @@ def test_a_full_disk_does_not_matter(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(1 << 30, 1 << 30, 0))
     assert tepid.from_logits(path).value == _same(tepid.from_logits(Z).value)
     assert tepid.from_labels(path, "y").value == _same(tepid.from_labels(Z, Y).value)
+
+
+# --- what people have: other types, orders and spellings
+
+
+def test_a_glob_of_numbered_columns_follows_the_numbers():
+    pd = needed("pandas")
+    rng = np.random.default_rng(2)
+    z = 4 * rng.normal(size=(300, 12))
+    y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    table = pd.DataFrame(z, columns=[f"logit_{k}" for k in range(12)])
+    spelled = table[sorted(table.columns)]  # logit_10 before logit_2
+    found = tepid.from_labels(spelled, y, columns="logit_*")
+    assert found.value == pytest.approx(tepid.from_labels(z, y).value, rel=1e-9)
+
+
+@pytest.mark.parametrize("backend", ["numpy_nullable", "pyarrow"])
+def test_nullable_types_of_pandas_are_numbers(backend):
+    table = needed("pandas").DataFrame(Z, columns=["0", "1", "2", "3"]).assign(y=Y)
+    typed = table.convert_dtypes(dtype_backend=backend)
+    found = tepid.from_labels(typed, "y")
+    assert found.value == pytest.approx(tepid.from_labels(Z, Y).value, rel=1e-9)
+
+
+def test_decimals_are_numbers():
+    logits = needed("pandas").DataFrame(Z, columns=["z0", "z1", "z2", "z3"])
+    names = ", ".join(f"CAST({name} AS DECIMAL(18, 9)) AS {name}" for name in logits)
+    relation = needed("duckdb").sql(f"SELECT {names} FROM logits")  # names above
+    found = tepid.from_accuracy(relation, 0.6)
+    assert found.value == pytest.approx(tepid.from_accuracy(Z, 0.6).value, rel=1e-7)
+
+
+def test_a_record_batch_is_a_table():
+    pa = needed("pyarrow")
+    batch = pa.RecordBatch.from_arrays([pa.array(Z[:, k]) for k in range(4)], list("0123"))
+    t = tepid.from_logits(batch)
+    assert t.value == pytest.approx(tepid.from_logits(Z).value, rel=1e-9)
+    np.testing.assert_array_equal(t(batch), t(Z))
+
+
+def test_a_quoted_cell_may_hold_line_breaks():
+    Path("z.csv").write_text(
+        'prompt,z_0,z_1\n"one\ntwo",2,1\n"a ""b""\n\n",0,3\nplain,1,1\n', "utf-8"
+    )
+    whole = tepid.sources.open_source("z.csv", groups="prompt").whole()
+    np.testing.assert_array_equal(whole.logits, [[2, 1], [0, 3], [1, 1]])
+    assert len(set(whole.group)) == 3
+
+
+def test_a_group_has_one_name_in_every_format():
+    pd = needed("pandas")
+    table = pd.DataFrame(Z[:4], columns=["0", "1", "2", "3"]).assign(site=[1.0, 2.0, 1.0, 10.0])
+    table.to_csv("z.csv", index=False)
+    table.to_parquet("z.parquet")
+    for file in ("z.csv", "z.parquet"):
+        found = tepid.sources.open_source(file, groups="site", header=None).whole().group
+        assert found.tolist() == ["1", "2", "1", "10"]
+    table.assign(site=["a", "", "007", "b"]).to_csv("z.csv", index=False)
+    assert "row 1" in _refusal(tepid.from_logits, "z.csv", groups="site")
+
+
+def test_rounded_and_single_probabilities_are_warned_of():
+    for p in (P.round(2), P[:, 0], P[:, :1]):
+        with pytest.warns(tepid.errors.ProbabilityWarning, match="probabilities=True"):
+            tepid.from_accuracy(p, 0.6)
+
+
+def test_an_opened_source_takes_no_names():
+    needed("pandas").DataFrame(Z, columns=["0", "1", "2", "3"]).assign(y=Y).to_csv(
+        "z.csv", index=False
+    )
+    source = tepid.sources.open_source("z.csv")
+    assert "when the source is opened" in _refusal(tepid.from_labels, source, "y")
+
+
+def test_an_unclosed_quote_is_refused():
+    rows = "".join(f"{i % 5},{i % 3},{i % 2},ok\n" for i in range(98))
+    Path("z.csv").write_text(f'z0,z1,y,note\n1,2,0,a\n3,4,1,"b\n{rows}', "utf-8")
+    assert "z.csv" in _refusal(tepid.from_labels, "z.csv", "y")
+    Path("z.csv").write_text('z0,z1,y,size\n1,2,0,5" pipe\n3,4,1,b\n', "utf-8")
+    assert tepid.sources.open_source("z.csv", labels="y").whole().labels.tolist() == [0, 1]
+
+
+def test_a_missing_value_of_a_dictionary_is_missing():
+    pa = needed("pyarrow")
+    coded = pa.array(["a", "b", None]).dictionary_encode()
+    table = pa.table({"z": [[1.0, 2.0]] * 3, "site": coded})
+    assert "row 2" in _refusal(tepid.from_logits, table, groups="site")
+    loose = pa.chunked_array([coded])
+    assert "row 2" in _refusal(tepid.from_logits, np.eye(3), groups=loose)
+
+
+def test_a_condition_on_large_whole_numbers_is_exact():
+    pd = needed("pandas")
+    table = pd.DataFrame({"z0": [5.0, 6.0, 7.0], "z1": 0.0, "id": [2**53 + 1, 2**53, 3]})
+    table.to_csv("z.csv", index=False)
+    table.to_parquet("z.parquet")
+    for data in (table, "z.csv", "z.parquet"):
+        found = tepid.sources.open_source(data, where={"id": str(2**53 + 1)}).whole()
+        np.testing.assert_array_equal(found.logits, [[5.0, 0.0]])
+
+
+def test_dask_columns_of_other_lengths_and_masks_are_refused():
+    da, dask = needed("dask.array"), needed("dask")
+    chunk = da.from_delayed(dask.delayed(lambda: np.arange(5) % 2)(), (np.nan,), dtype=int)
+    rows = da.from_delayed(dask.delayed(lambda: Z[:8])(), (np.nan, 4), dtype=float)
+    assert "8 rows, got 5" in _refusal(tepid.from_labels, rows, chunk)
+    masked = da.from_array(np.ma.masked_array(Z, mask=Z > 2), chunks=100)
+    assert "mask" in _refusal(tepid.from_logits, masked)
+
+
+def test_an_empty_path_is_refused(tepid_here):
+    np.save("z.npy", Z)
+    _refused(tepid_here("fit", "", "-o", "out.json"))
+    assert "empty" in _refusal(tepid.from_logits, "")
+
+
+def test_a_folder_of_logits_and_labels_is_refused():
+    Path("both").mkdir()
+    np.save("both/a.npy", Z[:, :2])
+    np.save("both/b.npy", Y)
+    assert "one value per row" in _refusal(tepid.from_logits, "both")
+
+
+def test_a_folder_may_end_like_a_file():
+    Path("z.parquet").mkdir()
+    needed("pandas").DataFrame(Z, columns=list("0123")).to_parquet("z.parquet/part-0.parquet")
+    found = tepid.from_logits("z.parquet")
+    assert found.value == pytest.approx(tepid.from_logits(Z).value, rel=1e-9)
+
+
+def test_files_are_not_joined_with_an_array_that_cannot_be_cut():
+    for name in ("a", "b"):
+        np.savetxt(f"{name}.csv", P[:3], delimiter=",")
+    for probabilities in (False, True):
+        source = tepid.sources.open_source(
+            ["a.csv", "b.csv"], labels=np.zeros(6, int), probabilities=probabilities
+        )
+        assert "not counted" in _refusal(source.files)
+
+
+def test_columns_of_another_shape_are_refused():
+    pd = needed("pandas")
+    hot = pd.DataFrame({"a": [1, 0], "b": [0, 1]})
+    assert "shape" in _refusal(tepid.from_labels, Z[:4, :2], hot)
+
+
+def test_other_models_skip_the_rows_that_a_condition_leaves_out():
+    table = needed("pandas").DataFrame(Z, columns=list("0123"))
+    table["fold"] = ["train"] * 200 + ["test"] * (len(Z) - 200)
+    table.to_parquet("z.parquet", row_group_size=50)
+    rows = tepid.sources.open_source("z.parquet", where={"fold": "test"})
+    other = Z[200:] + 0.1
+    found = tepid.from_models(rows, other)
+    assert found.value == pytest.approx(tepid.from_models(Z[200:], other).value, rel=1e-9)

@@ -88,7 +88,7 @@ def test_the_columns_of_a_table_are_chosen_by_name(shards, tepid_here, tmp_path)
     containers.write_parquet(tmp_path / "named.parquet", columns)
     code, _, err = tepid_here("fit", "named.parquet")
     assert code == 2
-    assert err.startswith("tepid: columns must say which columns of named.parquet are the logits")
+    assert err.startswith("tepid: columns (--columns) must name the logits of named.parquet")
 
 
 def test_a_damaged_file_stops_a_fit_and_is_named(shards, tepid_here, tmp_path):  # noqa: ARG001

@@ -143,7 +143,7 @@ def test_a_frame_without_rows_is_refused(lists):
         (lambda f: tepid.from_labels(f, Y), "labels must name a column of the Spark frame"),
         (lambda f: tepid.from_logits(f, groups="place"), "groups must name a column"),
         (lambda f: tepid.from_models(f, f), "other models must be columns in Spark"),
-        (lambda f: tepid.from_logits(f.select("id")), "columns must say which columns"),
+        (lambda f: tepid.from_logits(f.select("id")), "must name the logits"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(lists, call, sentence):

@@ -5,6 +5,7 @@ Nothing here guesses. A one-dimensional array is binary logits, more than two di
 """
 
 import math
+import numbers
 import sys
 import warnings
 from typing import Any
@@ -15,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from tepid.errors import InputError, ProbabilityWarning, RowError
 from tepid.scalars import number, whole
 from tepid.shapes import class_back, class_last, matrix
-from tepid.tables import is_frame, read_frame
+from tepid.tables import arrow_values, is_arrow, is_frame, read_frame
 
 Array = NDArray[Any]
 Float32 = NDArray[np.float32]
@@ -26,6 +27,10 @@ Int64 = NDArray[np.int64]
 # Logits further apart than this, or all of a row nearer together, are beyond float32.
 _FAR = float(np.finfo(np.float32).max)
 _NEAR = 1e-30
+# Probabilities that were written with two digits may miss a sum of one by this much.
+_ROUNDED = 0.05
+# Fewer single values in [0, 1] may well be logits.
+_SOME_ROWS = 10
 # Heavier weights would overflow in a sum of squares.
 _HEAVY = 1e100
 
@@ -37,7 +42,12 @@ def as_array(data: ArrayLike, name: str = "logits") -> Any:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(data, torch.Tensor):
         tensor = data.detach()
-        data = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+        try:
+            data = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+        except (RuntimeError, TypeError) as error:
+            raise InputError(f"{name} must be a dense tensor of numbers, got {error}") from None
+    if is_arrow(data) and hasattr(data, "null_count"):
+        data = arrow_values(data)
     if name == "logits" and is_frame(data):
         data = read_frame(data)
     if isinstance(data, np.ma.MaskedArray):
@@ -158,7 +168,14 @@ def group_column(groups: Any, name: str = "groups") -> Array:
 
     Blanks around a name do not count, and 1.0 is 1, so that one group has one name in every file.
     """
-    column = np.asarray(groups).reshape(-1)
+    if is_arrow(groups) and hasattr(groups, "null_count"):
+        groups = arrow_values(groups)
+    try:
+        column = np.asarray(groups).reshape(-1)
+    except ValueError:
+        raise InputError(f"{name} must be one name per row, got rows of unequal length") from None
+    if column.dtype.kind in "ST":
+        column = np.char.decode(column) if column.dtype.kind == "S" else column.astype(object)
     if column.dtype.kind not in "iubUfO":
         raise InputError(f"{name} must be names or whole numbers, got {column.dtype}")
     if column.dtype.kind in "fO":
@@ -171,7 +188,7 @@ def group_column(groups: Any, name: str = "groups") -> Array:
 def _group(value: object, name: str, row: int) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    if not isinstance(value, (str, int)):
+    if not isinstance(value, (str, numbers.Integral)):
         raise RowError(name, "be names or whole numbers", repr(value), row)
     return str(value)
 
@@ -213,17 +230,20 @@ def probability_matrix(probabilities: Any, name: str = "probabilities") -> Array
 
 
 def look_like_probabilities(logits: Any) -> bool:
-    """Whether every row of a batch (n, k) is non-negative and sums to one.
+    """Whether every row of a batch (n, k) is non-negative and sums to one, up to rounding.
 
-    The first row decides for almost all logits, so this costs next to nothing.
+    One value per row looks like a probability if it is in [0, 1], for at least ten rows. The first
+    row decides for almost all logits, so this costs next to nothing.
     """
-    if logits.ndim != 2 or logits.shape[1] < 2 or not len(logits):
+    if logits.ndim not in (1, 2) or not len(logits):
         return False
+    if logits.ndim == 1 or logits.shape[1] == 1:
+        ends = (logits[:1], logits) if len(logits) >= _SOME_ROWS else ()
+        return bool(ends) and all(bool(((rows >= 0) & (rows <= 1)).all()) for rows in ends)
     for rows in (logits[:1], logits):
         if not bool((rows >= 0).all()):
             return False
-        total = rows.sum(-1)
-        if not bool((abs(total - 1) <= 1e-3).all()):
+        if not bool((abs(rows.sum(-1) - 1) <= _ROUNDED).all()):
             return False
     return True
 
@@ -231,8 +251,8 @@ def look_like_probabilities(logits: Any) -> bool:
 def warn_probabilities(name: str = "logits") -> None:
     """Warn that values look like probabilities and were read as logits."""
     warnings.warn(
-        f"Every row of {name} is non-negative and sums to one, like probabilities, but was read "
-        "as logits. If these are probabilities, say probabilities=True (--probabilities).",
+        f"The values of {name} look like probabilities but were read as logits. If they are "
+        "probabilities, say probabilities=True (--probabilities).",
         ProbabilityWarning,
         stacklevel=3,
     )

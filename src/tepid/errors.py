@@ -1,6 +1,8 @@
 """Errors and warnings: one sentence each, naming the argument and the row."""
 
+import contextlib
 import importlib
+from collections.abc import Iterator
 from typing import Any
 
 
@@ -35,3 +37,17 @@ def require(module: str, extra: str, what: str) -> Any:
     except ImportError:
         package = module.partition(".")[0]
         raise InputError(f"{what} needs {package}: pip install 'tepid[{extra}]'") from None
+
+
+@contextlib.contextmanager
+def reading(name: str) -> Iterator[None]:
+    """The one place that turns what readers raise for a damaged file into one sentence."""
+    try:
+        yield
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"{name} must exist, got no such file") from None
+    except Exception as error:  # noqa: BLE001  # readers raise whatever damaged bytes lead to
+        said = " ".join((str(error) or type(error).__name__).split())
+        raise InputError(f"{name} cannot be read: {said[:300]}") from None

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tepid.errors import InputError, RowError, require
+from tepid.errors import InputError, RowError, reading, require
 
 Array = NDArray[Any]
 # The columns that may lie beside the logits, and the argument that names each.
@@ -78,10 +78,13 @@ def choose_columns(
     candidates = [*lists, *numbered]
     if len(candidates) == 1:
         return Columns(candidates[0], not numbered, dict(beside))
-    why = "several could be the logits" if candidates else "none is numbered or holds lists"
+    why = "it has no numbered columns and no column of lists"
+    if candidates:
+        several = " or ".join(_short(columns) for columns in candidates[:5])
+        why = f"they could be {several}"
     raise InputError(
-        f"columns must say which columns of {table} are the logits, since {why}; "
-        f"it has {_listed(kinds)}"
+        f"columns (--columns) must name the logits of {table}, since {why}; "
+        f"its columns are {_listed(kinds)}"
     )
 
 
@@ -95,7 +98,13 @@ def _named(
     for name in [columns] if isinstance(columns, str) else [str(name) for name in columns]:
         found = [name] if name in kinds else []
         if "*" in name and not found:
-            found = [other for other in kinds if fnmatchcase(other, name)]
+            found = _in_order(
+                [
+                    other
+                    for other in kinds
+                    if fnmatchcase(other, name) and other not in beside.values()
+                ]
+            )
         if not found:
             raise InputError(f"columns must be among {_listed(kinds)} of {table}, got {name!r}")
         wanted += found
@@ -116,12 +125,18 @@ def _named(
     return Columns(chosen, bool(lists), dict(beside))
 
 
+def _in_order(names: list[str]) -> list[str]:
+    """Columns that are numbered by their numbers, others as they are in the table."""
+    sets = _numbered(names)
+    return list(sets[0]) if len(sets) == 1 and len(sets[0]) == len(names) else names
+
+
 def _numbered(names: Sequence[str]) -> list[tuple[str, ...]]:
     """The sets of columns that share a prefix and are numbered 0…K−1 or 1…K, K of at least 2."""
     sets: dict[str, dict[int, str]] = {}
     broken: set[str] = set()
     for name in names:
-        match = re.fullmatch(r"(.*?)([0-9]{1,9})", name, re.DOTALL)
+        match = re.fullmatch(r"(.*[^0-9]|)([0-9]{1,9})", name, re.DOTALL)
         if match is None:
             continue
         members = sets.setdefault(match[1], {})
@@ -135,6 +150,10 @@ def _numbered(names: Sequence[str]) -> list[tuple[str, ...]]:
         if complete and len(numbers) > 1 and prefix not in broken:
             found.append(tuple(members[number] for number in numbers))
     return found
+
+
+def _short(columns: tuple[str, ...]) -> str:
+    return f"{columns[0]!r}…{columns[-1]!r}" if len(columns) > 1 else repr(columns[0])
 
 
 def _listed(names: Mapping[str, Kind]) -> str:
@@ -151,32 +170,53 @@ def is_frame(data: Any) -> bool:
     library = type(data).__module__.partition(".")[0].lstrip("_")
     if library not in _LIBRARIES or library not in sys.modules:
         return False
-    return hasattr(data, "columns") or hasattr(data, "column_names")
+    kind = type(data)  # asking a lazy frame itself would compute its schema
+    return hasattr(kind, "columns") or hasattr(kind, "column_names")
 
 
 def frame_matrix(frame: Any, columns: Columns) -> Array:
     """The logits of an eager narwhals frame as (n, k)."""
+    if is_arrow(frame.to_native()):
+        return arrow_matrix(frame.to_native(), columns)
     if columns.lists:
         return np.asarray(_frame_lists(frame[columns.logits[0]], columns.logits[0]))
-    return np.asarray(frame.select(columns.logits).to_numpy())
+    return column_values(frame.select(columns.logits))
+
+
+def column_values(frame: Any) -> Array:
+    """Numeric columns of an eager narwhals frame as an array, NaN where a value is missing."""
+    values = np.asarray(frame.to_numpy())
+    if values.dtype != object:
+        return values
+    import narwhals as nw  # noqa: PLC0415  # only where a frame is passed
+
+    # Decimals, nullable numbers and Arrow-backed pandas columns are objects to NumPy.
+    native = frame.select(nw.all().cast(nw.Float64)).to_native()
+    if hasattr(native, "set_axis"):  # pandas, whose missing values are no floats
+        return np.asarray(native.to_numpy(dtype=np.float64, na_value=np.nan))
+    return np.asarray(native.to_numpy(), np.float64)
 
 
 def read_frame(data: Any, name: str = "logits") -> Array:
     """The logits of a data frame as (n, k), by the rule for columns."""
     import narwhals as nw  # noqa: PLC0415  # only where a frame is passed
 
-    native = with_text_names(data)
-    frame = nw.from_native(native)
-    columns = choose_columns(frame_kinds(frame.collect_schema(), native), {}, None, name)
-    chosen = frame.select(columns.logits)
-    return frame_matrix(chosen.collect() if isinstance(chosen, nw.LazyFrame) else chosen, columns)
+    with reading(name):
+        native = with_text_names(data)
+        frame = nw.from_native(native)
+        columns = choose_columns(frame_kinds(frame.collect_schema(), native), {}, None, name)
+        chosen = frame.select(columns.logits)
+        eager = chosen.collect() if isinstance(chosen, nw.LazyFrame) else chosen
+        return frame_matrix(eager, columns)
 
 
 def with_text_names(data: Any) -> Any:
     """The frame with the names of its columns as text; pandas also has numbers."""
-    names = getattr(data, "columns", None)
-    if names is None or not hasattr(data, "set_axis") or all(isinstance(n, str) for n in names):
+    if type(data).__name__ == "RecordBatch":  # which narwhals does not read
+        return needs_arrow().Table.from_batches([data])
+    if not hasattr(type(data), "set_axis") or all(isinstance(name, str) for name in data.columns):
         return data
+    names = data.columns
     return data.set_axis([str(name) for name in names], axis=1)
 
 
@@ -208,7 +248,8 @@ def holds_lists(column: Any) -> bool:
 def _frame_lists(column: Any, name: str) -> Any:
     if str(column.dtype) != "Object":
         return list_matrix(column.to_arrow(), name)
-    rows = [np.asarray(row) for row in column.to_list()]
+    with reading(f"column {name!r}"):
+        rows = [np.asarray(row) for row in column.to_list()]
     for position, row in enumerate(rows):
         if row.shape != rows[0].shape or row.ndim != 1:
             must = f"have {rows[0].size} classes in every row"
@@ -222,6 +263,11 @@ def _frame_lists(column: Any, name: str) -> Any:
 def needs_arrow(module: str = "pyarrow", what: str = "Reading Arrow data") -> Any:
     """A module of pyarrow."""
     return require(module, "parquet", what)
+
+
+def is_arrow(data: Any) -> bool:
+    """Whether this is an object of pyarrow."""
+    return type(data).__module__.partition(".")[0] == "pyarrow"
 
 
 def arrow_kinds(schema: Any) -> dict[str, Kind]:
@@ -279,6 +325,8 @@ def arrow_values(column: Any) -> Array:
         column = column.cast(column.type.value_type)
     if types.is_decimal(column.type):
         column = column.cast(needs_arrow().float64())
+    if types.is_boolean(column.type) and column.null_count:
+        column = column.cast(needs_arrow().int8())
     if hasattr(column, "combine_chunks"):
         return np.asarray(column.to_numpy())
     return np.asarray(column.to_numpy(zero_copy_only=False))

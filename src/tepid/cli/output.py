@@ -135,7 +135,7 @@ def noted() -> Iterator[None]:
     """No second note about arrays in memory: reading them gave one, with the name of the file."""
     with warnings.catch_warnings():
         kind = tepid.errors.ProbabilityWarning
-        warnings.filterwarnings("ignore", "Every row of logits is", kind)
+        warnings.filterwarnings("ignore", "The values of logits look", kind)
         yield
 
 

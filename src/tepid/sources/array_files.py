@@ -20,7 +20,7 @@ import numpy as np
 
 from tepid import arrays, shapes
 from tepid.arrays import Array
-from tepid.errors import InputError, require
+from tepid.errors import InputError, reading, require
 from tepid.sources import paths
 from tepid.sources.batch import Batch, Part, Source, mismatch, row_shape
 from tepid.sources.spool import release
@@ -53,7 +53,7 @@ class ArrayFilePart:
 
     def batches(self, size: int) -> Iterator[Batch]:
         """Yield the rows."""
-        with paths.reading(self.name), open_array(self.path, self.members["logits"]) as array:
+        with reading(self.name), open_array(self.path, self.members["logits"]) as array:
             beside = {
                 role: read_column(self.path, member, role)
                 for role, member in self.members.items()
@@ -120,7 +120,7 @@ def _describe(path: str, member: str) -> Array:
             return _alike(*_member_header(archive, path, member)[1:])
     if paths.suffix(path) == ".npy" and paths.is_url(path):
         with paths.open_bytes(path) as stream:
-            return _alike(*_read_header(stream))
+            return _alike(*_read_header(stream, paths.base_name(path)))
     with open_array(path, member) as array:
         return _alike(tuple(array.shape), array.dtype)
 
@@ -133,7 +133,7 @@ def open_file(
     class_axis: int | None,
 ) -> tuple[list[Part], Source]:
     """The parts of a file, and a source without parts that describes it."""
-    with paths.reading(name):
+    with reading(name):
         member = member or only_member(path, name, "logits")
         members = {"logits": member} | dict(beside)
         if beside:
@@ -171,7 +171,7 @@ def read_array(path: paths.AnyPath, wanted: str, what: str) -> Array:
     file, member = paths.split_member(path)
     paths.check_file(file, what)
     name = paths.base_name(file)
-    with paths.reading(name):
+    with reading(name):
         member = member or only_member(file, name, wanted)
         with open_array(file, member) as array:
             return array if isinstance(array, np.ndarray) else np.asarray(array[...])
@@ -269,7 +269,7 @@ def _open_npy(path: str, name: str, member: str) -> Any:
                 f"{name} must be an array, got pickled objects, which are never loaded"
             )
         file.seek(0)
-        shape, dtype = _read_header(file)
+        shape, dtype = _read_header(file, name)
         left = Path(path).stat().st_size - file.tell()
     if math.prod(shape) * dtype.itemsize > left:
         raise InputError(f"{name} claims the shape {shape}, more than it holds")
@@ -277,7 +277,7 @@ def _open_npy(path: str, name: str, member: str) -> Any:
         return np.lib.format.open_memmap(path, mode="r")
 
 
-def _read_header(stream: Any) -> tuple[tuple[int, ...], Any]:
+def _read_header(stream: Any, name: str) -> tuple[tuple[int, ...], Any]:
     """The shape and the type of an array in NumPy's format."""
     version = np.lib.format.read_magic(stream)
     with _ONE_HEADER_AT_A_TIME:
@@ -286,7 +286,7 @@ def _read_header(stream: Any) -> tuple[tuple[int, ...], Any]:
         else:
             shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
     if dtype.hasobject:
-        raise InputError("it holds pickled objects, which are never loaded")
+        raise InputError(f"{name} must be an array of numbers, got pickled objects")
     return shape, dtype
 
 
@@ -305,7 +305,7 @@ def _member_header(
     if info.file_size > _MOST_COMPRESSION * max(info.compress_size, 1):
         raise InputError(f"{name} claims {info.file_size} bytes in {info.compress_size}")
     with archive.open(info) as stream:
-        shape, dtype = _read_header(stream)
+        shape, dtype = _read_header(stream, name)
     if math.prod(shape) * max(dtype.itemsize, 1) > info.file_size:
         raise InputError(f"{name} claims the shape {shape}, more than it holds")
     return info, shape, dtype
@@ -402,7 +402,13 @@ def _store_array(store: Any, member: str, path: str) -> Any:
         return store
     if member in store and hasattr(store[member], "shape"):
         return store[member]
-    return store[_known(member, _store_members(store), path)]
+    members = _store_members(store)
+    if not members:
+        name = paths.base_name(path)
+        raise InputError(
+            f"{name} must have an array at its top level, or name one as {name}#group/array"
+        )
+    return store[_known(member, members, path)]
 
 
 def _checked_chunks(array: Any, path: str) -> Any:

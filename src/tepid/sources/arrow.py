@@ -10,7 +10,7 @@ import numpy as np
 
 from tepid import arrays
 from tepid.arrays import Array
-from tepid.errors import InputError, RowError
+from tepid.errors import InputError, RowError, reading
 from tepid.sources import paths
 from tepid.sources.batch import Batch, Part
 from tepid.tables import Columns, arrow_matrix, arrow_values, needs_arrow
@@ -39,7 +39,7 @@ class ArrowPart:
 
     def batches(self, size: int) -> Iterator[Batch]:
         """Yield the rows that are wanted, from validated Arrow data."""
-        with paths.reading(self.name):
+        with reading(self.name):
             row = self.first
             for table in self.tables(size):
                 batch = to_batch(table, self.columns, self.name, row)
@@ -124,7 +124,7 @@ def _open_ipc(path: str, columns: set[str] | None) -> Iterator[Any]:
 
 def read_schema(path: str, name: str) -> Any:
     """The schema of a file."""
-    with paths.reading(name):
+    with reading(name):
         if paths.suffix(path) == ".parquet":
             return _fragment(path).physical_schema
         ipc, pa = needs_arrow("pyarrow.ipc", f"Reading {paths.suffix(path)}"), needs_arrow()
@@ -140,7 +140,7 @@ def open_parts(path: str, name: str, columns: Columns, where: Any) -> list[Part]
     """The parts of a file: runs of row groups of Parquet, otherwise the file."""
     if where is not None or paths.suffix(path) != ".parquet":
         return [ArrowPart(path, name, columns, where=where)]
-    with paths.reading(name):
+    with reading(name):
         metadata = _fragment(path).metadata
         counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
         width = columns.classes or _list_width(metadata, columns.logits[0])
@@ -179,8 +179,7 @@ def expression(where: Any, path: str) -> Any:
     for name, value in where.items():
         kind = schema.field(name).type
         try:
-            number = isinstance(value, str) and pa.types.is_integer(kind)
-            wanted = pa.scalar(float(value) if number else value).cast(kind)
+            wanted = _scalar(value, kind)
         except (ValueError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
             raise InputError(f"where must compare {name} with {kind}, got {value!r}") from None
         terms.append(compute.field(name) == wanted)
@@ -217,9 +216,19 @@ def to_column(column: Any, role: str) -> Array:
     return arrays.group_column(values) if role == "group" else values
 
 
+def _scalar(value: Any, kind: Any) -> Any:
+    pa = needs_arrow()
+    if isinstance(value, str) and pa.types.is_integer(kind):
+        try:
+            return pa.scalar(int(value)).cast(kind)
+        except ValueError:
+            return pa.scalar(float(value)).cast(kind)
+    return pa.scalar(value).cast(kind)
+
+
 def read_column(path: str, column: str, name: str, role: str) -> Array:
     """One column of a file: numbers, or text for groups."""
     part = ArrowPart(path, name, Columns((column,), lists=False, beside={}))
-    with paths.reading(name):
+    with reading(name):
         found = [to_column(table.column(column), role) for table in part.tables(1 << 16)]
         return np.concatenate(found) if found else np.zeros(0)

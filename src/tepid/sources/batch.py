@@ -210,11 +210,12 @@ class Source:
             return dataclasses.replace(leaf, name=name)
 
         parts = tuple(map_leaves(part, change) for part in self.parts)
-        return dataclasses.replace(self, parts=parts, name=name)
+        spool = None if self.spool is None else self.spool.renewed()
+        return dataclasses.replace(self, parts=parts, name=name, spool=spool)
 
     def logarithm(self) -> "Source":
         """The same source, whose values are probabilities, as logits."""
-        parts = tuple(Logarithm(part) for part in self.parts)
+        parts = tuple(_logarithm(part) for part in self.parts)
         spool = None if self.spool is None else self.spool.renewed()
         return dataclasses.replace(self, parts=parts, spool=spool)
 
@@ -285,6 +286,12 @@ class Logarithm:
         return Logarithm(self.part.select(keep))
 
 
+def _logarithm(part: Any) -> Any:
+    if not isinstance(part, Beside):
+        return Logarithm(part)
+    return dataclasses.replace(part, parts=tuple(Logarithm(inner) for inner in part.parts))
+
+
 @dataclass(frozen=True, eq=False)
 class Peer:
     """Another model's rows: the same rows in the same order."""
@@ -324,13 +331,15 @@ class Beside:
         readers = [_PeerReader(peer, size) for peer in self.peers]
         for batch in chain_parts(self.parts, size):
             count = len(batch.logits)
+            if not count:
+                continue
             stop = start + count
             cut: dict[str, Any] = {}
             for name, column in self.columns.items():
                 if len(column) < stop:
                     raise mismatch(self._column(name), stop, len(column))
                 cut[name] = column[start:stop]
-            classes = shapes.class_count(batch.logits) if count else 0
+            classes = shapes.class_count(batch.logits)
             peers = tuple(reader.read(count, start, classes) for reader in readers)
             yield batch._replace(**cut, peers=peers)
             start = stop

@@ -10,7 +10,7 @@ import numpy as np
 
 from tepid import arrays
 from tepid.errors import InputError
-from tepid.sources import frames
+from tepid.sources import frames, paths
 from tepid.sources.batch import Batch, Source, mismatch
 from tepid.tables import ARGUMENTS, Columns, choose_columns, frame_kinds, holds_lists
 
@@ -66,12 +66,15 @@ class ComputedPart:
         if self.columns is not None:
             yield from frames.FramePart(self.value, self.columns, self.name).batches(size)
             return
-        logits = np.asarray(self.value["logits"])
+        logits = arrays.as_array(self.value["logits"])
         beside = {
             role: arrays.group_column(column) if role == "group" else np.asarray(column).reshape(-1)
             for role, column in self.value.items()
             if role != "logits"
         }
+        for role, column in beside.items():
+            if len(column) != len(logits):
+                raise mismatch(f"{ARGUMENTS[role]} of {self.name}", len(logits), len(column))
         for first in range(0, len(logits), size):
             cut: dict[str, Any] = {
                 role: column[first : first + size] for role, column in beside.items()
@@ -91,7 +94,11 @@ def open_dask(
     if class_axis not in (None, 1, -1):
         raise InputError(f"class_axis must be left out for a Dask collection, got {class_axis}")
     if hasattr(data, "columns"):
-        named = {role: given for role, given in beside.items() if isinstance(given, str)}
+        named = {
+            role: given
+            for role, given in beside.items()
+            if isinstance(given, str) and not paths.names_file(given)
+        }
         rest = {role: given for role, given in beside.items() if role not in named}
         wrong = next((role for role, given in rest.items() if is_dask(given)), None)
         if wrong is not None:
@@ -135,6 +142,7 @@ def _aligned(column: Any, name: str, lengths: tuple[Any, ...]) -> Any:
     """The chunks of a column, cut where those of the logits are."""
     if hasattr(column, "to_dask_array"):  # a series
         column = column.to_dask_array()
+    column = column.reshape(-1) if column.ndim > 1 else column
     unknown = any(math.isnan(count) for count in (*lengths, *column.chunks[0]))
     if unknown and len(column.chunks[0]) != len(lengths):
         got = f"{len(column.chunks[0])} chunks for {len(lengths)}"

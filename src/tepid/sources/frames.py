@@ -1,15 +1,25 @@
 """Data frames in memory, through narwhals: pandas, Polars, Arrow tables, DuckDB and others."""
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tepid import arrays
-from tepid.errors import InputError, RowError
-from tepid.sources import paths
+from tepid.errors import InputError, RowError, reading
+from tepid.sources.arrow import to_column
 from tepid.sources.batch import Batch, Source
-from tepid.tables import Columns, Kind, choose_columns, frame_kinds, frame_matrix, with_text_names
+from tepid.tables import (
+    Columns,
+    Kind,
+    choose_columns,
+    column_values,
+    frame_kinds,
+    frame_matrix,
+    is_arrow,
+    with_text_names,
+)
 
 
 def open_frame(
@@ -21,7 +31,7 @@ def open_frame(
 ) -> Source:
     """A source over a data frame; only the columns that are wanted are collected."""
     frame = with_text_names(data)
-    with paths.reading(name):
+    with reading(name):
         import narwhals as nw  # noqa: PLC0415  # only where a frame is passed
 
         wrapped = nw.from_native(frame)
@@ -69,9 +79,17 @@ def _conditions(where: Mapping[str, Any], kinds: Mapping[str, Kind]) -> Any:
     for name, value in where.items():
         if name not in kinds:
             raise InputError(f"where must name columns of the table, got {name!r}")
-        typed = float(value) if kinds[name] == "number" and isinstance(value, str) else value
-        terms.append(nw.col(name) == typed)
+        terms.append(nw.col(name) == (_number(value, name) if kinds[name] == "number" else value))
     return terms
+
+
+def _number(value: Any, name: str) -> Any:
+    if not isinstance(value, str):
+        return value
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(value)
+    raise InputError(f"where must compare {name} with a number, got {value!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +126,15 @@ class FramePart:
 
 def _to_batch(frame: Any, columns: Columns) -> Batch:
     logits = arrays.as_array(frame_matrix(frame, columns))
+    native = frame.to_native()
     beside: dict[str, Any] = {}
     for role, name in columns.beside.items():
-        values = frame[name].to_numpy()
-        beside[role] = arrays.group_column(values) if role == "group" else values
+        if is_arrow(native):
+            beside[role] = to_column(native.column(name), role)
+        elif role == "group":
+            beside[role] = arrays.group_column(frame[name].to_numpy())
+        else:
+            numeric = frame[name].dtype.is_numeric()
+            values = column_values(frame.select(name)) if numeric else frame[name].to_numpy()
+            beside[role] = values.reshape(-1)
     return Batch(logits, **beside)

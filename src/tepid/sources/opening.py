@@ -12,7 +12,8 @@ import numpy as np
 
 from tepid import arrays, shapes
 from tepid.arrays import Array
-from tepid.errors import InputError
+from tepid.errors import InputError, reading
+from tepid.scalars import whole
 from tepid.sources import array_files, arrow, dask, frames, paths, spark, text
 from tepid.sources.batch import Batch, Part, Source, attach, from_array, mismatch
 from tepid.sources.spool import Spool
@@ -70,6 +71,14 @@ def open_source(  # each is one thing that can be said of the rows
     >>> source.rows, source.classes, source.labeled
     (3, 2, True)
     """
+    if columns is not None and not isinstance(columns, str):
+        listed = isinstance(columns, Iterable) and not hasattr(columns, "ndim")
+        if not listed or not all(isinstance(name, (str, int)) for name in columns):
+            raise InputError(f"columns must be names of columns, got {columns!r}")
+    if class_axis is not None:
+        whole(class_axis, "class_axis")
+    if isinstance(where, Mapping) and not where:
+        raise InputError("where must name at least one column, got none")
     given = {"labels": labels, "weight": sample_weight, "group": groups}
     given = {role: value for role, value in given.items() if value is not None}
     said = {"columns": columns, "class_axis": class_axis, "where": where, "header": header}
@@ -78,6 +87,11 @@ def open_source(  # each is one thing that can be said of the rows
         for name, value in said.items():
             if value is not None:
                 raise InputError(f"{name} must be given when the source is opened, got {value!r}")
+        named = next((role for role, value in _split(given)[0].items()), None)
+        if named is not None:
+            raise InputError(
+                f"{ARGUMENTS[named]} must be named when the source is opened, got {given[named]!r}"
+            )
         return attach(logits, _loose(given, logits.shape))
     source = _open(logits, given, said)
     return source.logarithm() if probabilities else source
@@ -89,7 +103,8 @@ def _open(logits: Any, given: dict[str, Any], said: dict[str, Any]) -> Source:
     _refuse(said, "header", "a CSV file")
     if dask.is_dask(logits):
         _refuse(said, "where", "a table in memory or a file")
-        source, rest = dask.open_dask(logits, given, said["columns"], said["class_axis"])
+        with reading("logits"):
+            source, rest = dask.open_dask(logits, given, said["columns"], said["class_axis"])
         return attach(source, _loose(rest, None))
     if spark.is_spark(logits):
         _refuse(said, "where", "a table in memory or a file")
@@ -139,6 +154,10 @@ def _loose(given: Mapping[str, Any], shape: tuple[int, ...] | None) -> dict[str,
                 f"columns, got {value!r}"
             )
         column = open_column(value, ARGUMENTS[role])
+        found = () if _is_file(value) else np.shape(value)
+        flat = len(found) < 2 or found[1:] == (1,)
+        if not flat and shape is not None and found != shape:
+            raise InputError(f"{ARGUMENTS[role]} must have the shape {shape}, got {found}")
         rows = None if shape is None else int(np.prod(shape, dtype=np.int64))
         if rows is not None and len(column) != rows:
             raise mismatch(ARGUMENTS[role], rows, len(column))
@@ -174,11 +193,11 @@ def _read_column(path: str, name: str) -> Array:
     shown = paths.base_name(file)
     if paths.suffix(file) in paths.TEXT:
         values = text.read_column(file, member, name, shown, as_text=name == "groups")
-        return arrays.group_column(values) if name == "groups" else np.asarray(values)
+        return text.read_groups(values, shown) if name == "groups" else np.asarray(values)
     if paths.suffix(file) in paths.ARROW:
         return _read_arrow_column(file, member, shown, name)
     role = "group" if name == "groups" else name
-    with paths.reading(shown):
+    with reading(shown):
         return array_files.read_column(
             file, member or array_files.only_member(file, shown, name), role
         )
@@ -269,6 +288,11 @@ def _check_alike(sources: list[Source]) -> None:
     counts = [source.classes for source in sources if source.classes is not None]
     usual = max(set(counts), key=counts.count) if counts else None
     for source in sources:
+        if source.binary != sources[0].binary:
+            raise InputError(
+                f"{source.name} must have as many columns as {sources[0].name}, got one value per "
+                "row in one of them, as labels have"
+            )
         if source.classes not in (None, usual):
             raise InputError(
                 f"{source.name} must have the {usual} classes of the other files, "
@@ -299,7 +323,7 @@ def _open_file(path: str, name: str, options: _Options) -> Source:
         size = None
     else:
         schema = arrow.read_schema(file, name)
-        with paths.reading(name):
+        with reading(name):
             kinds = arrow_kinds(schema)
         chosen = choose_columns(kinds, options.named, columns, name)
         if isinstance(options.where, Mapping):
@@ -308,7 +332,7 @@ def _open_file(path: str, name: str, options: _Options) -> Source:
         size = arrow.list_size(schema, chosen.logits[0]) if chosen.lists else None
     return Source(
         tuple(parts),
-        name,
+        shown,
         chosen.classes or size,
         frozenset(options.named),
         binary=not chosen.lists and len(chosen.logits) == 1,
@@ -355,6 +379,9 @@ def _text_conditions(where: Any, kinds: Mapping[str, Any], name: str) -> dict[st
 
 
 def _open_memory(logits: Any, class_axis: int | None) -> Source:
+    if hasattr(logits, "__dask_graph__"):
+        kind = type(logits).__name__
+        raise InputError(f"logits must be a Dask array or data frame, got {kind}")
     if callable(logits):
         return Source((CallablePart(logits, class_axis),))
     if _are_batches(logits):
@@ -366,7 +393,7 @@ def _open_memory(logits: Any, class_axis: int | None) -> Source:
 
 def _are_batches(logits: Any) -> bool:
     some = isinstance(logits, (list, tuple)) and len(logits) > 0
-    return some and all(getattr(batch, "ndim", 0) == 2 for batch in logits)
+    return some and all(is_frame(batch) or getattr(batch, "ndim", 0) == 2 for batch in logits)
 
 
 @dataclass(frozen=True, eq=False)

@@ -95,13 +95,15 @@ def is_single(path: AnyPath) -> bool:
         return False
     if is_url(file):
         return suffix(file) in KNOWN
-    return not Path(file).is_dir() or suffix(file) in KNOWN
+    return not Path(file).is_dir() or suffix(file) == ".zarr"
 
 
 def expand(given: Any, what: str) -> list[str]:
     """Every file that a path, a folder, a glob or a list of them names, each with its member."""
     if not is_path(given):
         return [path for each in given for path in expand(each, what)]
+    if not os.fspath(given):
+        raise InputError(f"{what} must be a path, got an empty one")
     file, member = split_member(given)
     if "::" in file and not Path(file).exists():
         raise InputError(f"{what} must be a path or one URL, got the chain {file}")
@@ -178,20 +180,6 @@ def _natural(path: str) -> list[Any]:
 
 
 # Opening bytes ------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def reading(name: str) -> Iterator[None]:
-    """The one place that turns what readers raise for a damaged file into one sentence."""
-    try:
-        yield
-    except InputError:
-        raise
-    except FileNotFoundError:
-        raise InputError(f"{name} must exist, got no such file") from None
-    except Exception as error:  # noqa: BLE001  # readers raise whatever damaged bytes lead to
-        said = " ".join((str(error) or type(error).__name__).split())
-        raise InputError(f"{name} cannot be read: {said[:300]}") from None
 
 
 def open_bytes(path: str) -> IO[bytes]:

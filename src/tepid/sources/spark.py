@@ -41,7 +41,7 @@ class SparkPart:
     def select(self, keep: frozenset[str]) -> "SparkPart":
         """The same rows; Spark does not compute other columns."""
         chosen = self.columns.select(keep)
-        return dataclasses.replace(self, columns=chosen, frame=_projected(self.frame, chosen))
+        return dataclasses.replace(self, columns=chosen, frame=self.frame.select(*chosen.every))
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,14 +81,21 @@ def open_spark(frame: Any, beside: Mapping[str, Any], columns: Any) -> Source:
                 f"{ARGUMENTS[role]} must name a column of the Spark frame, got {given!r:.80}"
             )
     kinds = {name: _kind(form) for name, form in frame.dtypes}
+    if len({name.lower() for name in kinds}) < len(frame.dtypes):
+        raise InputError("logits must have a different name for each column, got one name twice")
     chosen = choose_columns(kinds, beside, columns, "logits")
-    part = SparkPart(_projected(frame, chosen), chosen)
+    # Under plain names, since Spark takes dots and backticks in a name for syntax.
+    plain = {name: f"c{position}" for position, name in enumerate(chosen.every)}
+    quoted = {name: "`" + name.replace("`", "``") + "`" for name in plain}
+    projected = frame.selectExpr(*(f"{quoted[name]} AS {plain[name]}" for name in plain))
+    renamed = Columns(
+        tuple(plain[name] for name in chosen.logits),
+        chosen.lists,
+        {role: plain[name] for role, name in chosen.beside.items()},
+    )
+    part = SparkPart(projected, renamed)
     binary = not chosen.lists and len(chosen.logits) == 1
     return Source((part,), "logits", chosen.classes, frozenset(beside), binary=binary)
-
-
-def _projected(frame: Any, columns: Columns) -> Any:
-    return frame.select(*(f"`{name}`" for name in columns.every))
 
 
 def _kind(form: str) -> Kind:

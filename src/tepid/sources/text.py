@@ -3,20 +3,24 @@
 import csv
 import dataclasses
 import itertools
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tepid import arrays
-from tepid.errors import InputError, RowError
+from tepid.errors import InputError, RowError, reading
 from tepid.sources import paths
 from tepid.sources.batch import Batch
 from tepid.tables import Columns, Kind
 
 # A longer line is no table; without a limit a small compressed file could fill the memory.
 _LONGEST_LINE = 64 << 20
+# A line without quotes, or the cells of a row that has some.
+Row: TypeAlias = str | list[str]
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,11 @@ class Layout:
     delimiter: str
     header: bool
     names: tuple[str, ...]
+
+    @property
+    def places(self) -> dict[str, int]:
+        """The position of each column."""
+        return {name: place for place, name in enumerate(self.names)}
 
     @property
     def kinds(self) -> dict[str, Kind]:
@@ -47,9 +56,9 @@ class TextPart:
 
     def batches(self, size: int) -> Iterator[Batch]:
         """Yield the rows that are wanted."""
-        with paths.reading(self.name):
+        with reading(self.name):
             row = 0
-            for _, read in _read_lines(self.path, self.layout, self.name, size):
+            for _, read in _read_rows(self.path, self.layout, self.name, size):
                 lines = self._matching(read) if self.where else read
                 if lines:
                     yield self._batch(lines, row)
@@ -59,7 +68,7 @@ class TextPart:
         """The same rows with fewer columns."""
         return dataclasses.replace(self, columns=self.columns.select(keep))
 
-    def _batch(self, lines: list[str], first: int) -> Batch:
+    def _batch(self, lines: list[Row], first: int) -> Batch:
         numeric = [name for role, name in self.columns.beside.items() if role != "group"]
         names = [*self.columns.logits, *numeric]
         values = read_numbers(lines, names, self.layout, self.name, first)
@@ -69,11 +78,11 @@ class TextPart:
         }
         if "group" in beside:
             texts = read_texts(lines, self.columns.beside["group"], self.layout)
-            beside["group"] = arrays.group_column(texts)
+            beside["group"] = read_groups(texts, self.name, first)
         logits = values[:, : len(self.columns.logits)]
         return Batch(logits, start=first, name=self.name, row=first, **beside)
 
-    def _matching(self, lines: list[str]) -> list[str]:
+    def _matching(self, lines: list[Row]) -> list[Row]:
         keep = np.ones(len(lines), bool)
         for name, value in self.where.items():
             texts = read_texts(lines, name, self.layout)
@@ -83,9 +92,12 @@ class TextPart:
 
 def _same(text: str, value: str) -> bool:
     """Whether two cells are equal, as text or as numbers."""
-    if text == value:
-        return True
-    return _is_number(text) and _is_number(value) and float(text) == float(value)
+    if text == value or not (_is_number(text) and _is_number(value)):
+        return text == value
+    try:
+        return int(text) == int(value)  # a float would round large numbers
+    except ValueError:
+        return float(text) == float(value)
 
 
 def open_text(path: str, name: str, *, header: bool | None = None) -> Layout:
@@ -94,15 +106,17 @@ def open_text(path: str, name: str, *, header: bool | None = None) -> Layout:
     A first line of numbers is data, unless it is exactly 0…K−1 or 1…K: then it may be a header,
     and `header` must say so.
     """
-    with paths.reading(name):
-        first = next(_lines(path, name), "")
+    with reading(name):
+        with paths.open_text(path) as file:
+            first = next((line for line in _lines(file, name) if line.strip("\r\n ")), "")
         delimiter = next((sign for sign in ",;\t" if sign in first), ",")
-        names = [cell.strip() for cell in _cells(first, delimiter)]
+        cells = next(csv.reader([first], delimiter=delimiter, strict=True), [])
+        names = [cell.strip() for cell in cells]
     if header is None:
         header = _has_header(names, name)
     if not header:
         names = [str(position) for position in range(len(names))]
-    twice = next((cell for cell in names if cell and names.count(cell) > 1), None)
+    twice = next((cell for cell, count in Counter(names).items() if cell and count > 1), None)
     if header and twice is not None:
         raise InputError(f"{name} must have a different name for each column, got {twice!r} twice")
     # A column without a name, such as an index that pandas wrote, cannot be asked for.
@@ -129,9 +143,9 @@ def read_column(path: str, column: str, wanted: str, name: str, *, as_text: bool
     if column not in layout.names:
         got = ", ".join(layout.names[:20])
         raise InputError(f"{name} must have a column {column!r}, or name one after #, got {got}")
-    with paths.reading(name):
+    with reading(name):
         found = []
-        for first, lines in _read_lines(path, layout, name, 1 << 16):
+        for first, lines in _read_rows(path, layout, name, 1 << 16):
             if as_text:
                 found.append(read_texts(lines, column, layout))
             else:
@@ -139,70 +153,93 @@ def read_column(path: str, column: str, wanted: str, name: str, *, as_text: bool
         return np.concatenate(found) if found else np.zeros(0)
 
 
-def read_numbers(lines: list[str], names: list[str], layout: Layout, name: str, first: int) -> Any:
-    """Some columns of some lines as float64 (n, columns)."""
-    wanted = [layout.names.index(column) for column in names]
-    try:
-        return np.loadtxt(
-            lines, np.float64, comments=None, delimiter=layout.delimiter, usecols=wanted, ndmin=2,
-            quotechar='"',
-        )  # fmt: skip
-    except ValueError as error:
-        raise _bad_cell(lines, wanted, layout, name, first) or error from None
+def read_numbers(rows: list[Row], names: list[str], layout: Layout, name: str, first: int) -> Any:
+    """Some columns of some rows as float64 (n, columns)."""
+    places = layout.places
+    wanted = [places[column] for column in names]
+    plain = [row for row in rows if isinstance(row, str)]
+    if len(plain) == len(rows):
+        try:
+            return np.loadtxt(
+                plain,
+                np.float64,
+                comments=None,
+                delimiter=layout.delimiter,
+                usecols=wanted,
+                ndmin=2,
+            )
+        except ValueError:
+            pass  # the cell that is to blame is found below
+    values = np.empty((len(rows), len(wanted)))
+    for position, row in enumerate(rows):
+        cells = _cells(row, layout.delimiter)
+        for column, place in enumerate(wanted):
+            if not _is_number(cells[place]):
+                where = f" in column {layout.names[place]!r}" if layout.header else ""
+                got = f"{cells[place].strip()[:80]!r}{where}"
+                raise RowError(name, "hold numbers", got, first + position)
+            values[position, column] = float(cells[place])
+    return values
 
 
-def read_texts(lines: list[str], column: str, layout: Layout) -> Any:
-    """One column of some lines as text."""
-    position = layout.names.index(column)
-    return np.array([_cells(line, layout.delimiter)[position].strip() for line in lines], str)
+def read_texts(rows: list[Row], column: str, layout: Layout) -> Any:
+    """One column of some rows as text."""
+    place = layout.places[column]
+    return np.array([_cells(row, layout.delimiter)[place].strip() for row in rows], str)
 
 
-def _read_lines(path: str, layout: Layout, name: str, size: int) -> Iterator[tuple[int, list[str]]]:
-    """The lines of data, some at a time, with the number of the first row."""
-    lines = itertools.islice(_lines(path, name), int(layout.header), None)
+def read_groups(texts: Any, name: str, first: int = 0) -> Any:
+    """The names of groups; 1.0 is 1, as in formats with numbers, and none may be empty."""
+    empty = np.flatnonzero(texts == "")
+    if len(empty):
+        raise RowError(
+            f"groups of {name}", "be names or numbers", "an empty cell", first + int(empty[0])
+        )
+    names, where = np.unique(texts, return_inverse=True)
+    plain = [re.sub(r"^(-?[0-9]+)[.]0*$", r"\1", group) for group in names.tolist()]
+    return arrays.group_column(np.array(plain, str)[where])
+
+
+def _read_rows(path: str, layout: Layout, name: str, size: int) -> Iterator[tuple[int, list[Row]]]:
+    """The rows of data, some at a time, with the number of the first."""
+    rows = itertools.islice(_rows(path, layout.delimiter, name), int(layout.header), None)
     first = 0
-    while some := list(itertools.islice(lines, size)):
+    while some := list(itertools.islice(rows, size)):
         _check_width(some, layout, name, first)
         yield first, some
         first += len(some)
 
 
-def _lines(path: str, name: str) -> Iterator[str]:
-    """The lines that are not blank."""
+def _rows(path: str, delimiter: str, name: str) -> Iterator[Row]:
+    """Lines as they are, and the cells of rows with quotes, which may go over several lines."""
     with paths.open_text(path) as file:
-        while line := file.readline(_LONGEST_LINE):
-            if len(line) == _LONGEST_LINE:
-                raise InputError(f"{name} must have lines below 64 MB, got a longer one")
-            if line.strip():
+        lines = _lines(file, name)
+        for line in lines:
+            if '"' in line:
+                rest = itertools.chain([line], lines)
+                yield next(csv.reader(rest, delimiter=delimiter, strict=True))
+            elif line.strip("\r\n "):
                 yield line
 
 
-def _cells(line: str, delimiter: str) -> list[str]:
-    return next(csv.reader([line.strip("\r\n")], delimiter=delimiter), [])
+def _lines(file: Any, name: str) -> Iterator[str]:
+    while line := file.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE:
+            raise InputError(f"{name} must have lines below 64 MB, got a longer one")
+        yield line
 
 
-def _check_width(lines: list[str], layout: Layout, name: str, first: int) -> None:
+def _cells(row: Row, delimiter: str) -> list[str]:
+    return row.rstrip("\r\n").split(delimiter) if isinstance(row, str) else row
+
+
+def _check_width(rows: list[Row], layout: Layout, name: str, first: int) -> None:
     width = len(layout.names)
-    for row, line in enumerate(lines):
-        if '"' in line:
-            cells = len(_cells(line, layout.delimiter))
-        else:
-            cells = line.count(layout.delimiter) + 1
+    for position, row in enumerate(rows):
+        cells = row.count(layout.delimiter) + 1 if isinstance(row, str) else len(row)
         if cells != width:
-            raise RowError(name, f"have {width} cells in every row", f"{cells} cells", first + row)
-
-
-def _bad_cell(
-    lines: list[str], wanted: list[int], layout: Layout, name: str, first: int
-) -> RowError | None:
-    for row, line in enumerate(lines):
-        cells = _cells(line, layout.delimiter)
-        for position in wanted:
-            if not _is_number(cells[position]):
-                where = f" in column {layout.names[position]!r}" if layout.header else ""
-                got = f"{cells[position].strip()[:80]!r}{where}"
-                return RowError(name, "hold numbers", got, first + row)
-    return None
+            must = f"have {width} cells in every row"
+            raise RowError(name, must, f"{cells} cells", first + position)
 
 
 def _is_number(cell: str) -> bool:
