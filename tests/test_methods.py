@@ -398,7 +398,7 @@ def test_the_first_bad_row_is_the_one_named(threads):
 
 
 def test_evidence_near_chance_gives_no_endless_interval():
-    assert tepid.from_labels([[1.0, 0], [0, 0.999]], [0, 0]).interval is None
+    assert tepid.from_labels([[2.0, 1], [1, 1.999]], [0, 0]).interval is None
     t = tepid.from_accuracy([[0.0, 0], [0, 1.0]], 0.75 - 1e-6)
     assert t.interval is None or all(math.isfinite(end) for end in t.interval)
 
