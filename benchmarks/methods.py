@@ -29,7 +29,7 @@ def measure(folder: Path, name: str) -> dict[str, Any]:
     """Every method that the set allows, the oracle, and why others were left out."""
     z, y = sets.load(folder, name)
     begin = time.perf_counter()
-    compared = tepid.protocol.compare(z, y, methods="all", splits=SPLITS, seed=SEED)
+    compared = tepid.compare.compare(z, y, methods="all", splits=SPLITS, seed=SEED)
     methods = compared["methods"]
     methods["oracle"] = _averaged([_oracle(z, y, split) for split in range(SPLITS)])
     if sets.MANY_CLASSES <= z.shape[1] < 500:
@@ -53,14 +53,14 @@ def _split(rows: int, split: int) -> tuple[Any, Any]:
 def _oracle(z: Any, y: Any, split: int) -> dict[str, float]:
     _, rest = _split(len(z), split)
     t = tepid.from_labels(z[rest], y[rest]).value
-    return tepid.protocol.measures(tepid.Reliability.of_logits(z[rest], y[rest], temperature=t))
+    return tepid.compare.measures(tepid.Reliability.of_logits(z[rest], y[rest], temperature=t))
 
 
 def _free(z: Any, y: Any, split: int) -> dict[str, float]:
     inside, rest = _split(len(z), split)
     fitted = scaling.matrix(z[inside], y[inside], regularisation=0)
     p = fitted(z[rest].astype(np.float64))
-    return tepid.protocol.measures(tepid.Reliability.of(p, y[rest]))
+    return tepid.compare.measures(tepid.Reliability.of(p, y[rest]))
 
 
 def _averaged(runs: list[dict[str, float]]) -> dict[str, dict[str, float]]:

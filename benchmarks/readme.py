@@ -36,13 +36,13 @@ HAVING = (
     ("peers", "pool triples", "models", "logits and two other models"),
     ("peers", "pool fives", "models", "logits and four other models"),
     ("shift", "iid", "source, any", "logits and an older labelled set; nothing changed"),
-    ("shift", "label shift", "source, label", "the same; the classes' frequencies changed"),
+    ("shift", "label shift", "source, any", "the same; the classes' frequencies changed"),
     ("shift", "hard rows, others' confidence", "source, any", "the same; harder rows came"),
     ("shift", "real shift", "source, any", "the same; slides of another clinic came"),
 )
 LADDER = ("T = 1", "UTS", "UTS, debiased", "guarded, no budget", "guarded", "accuracy", "labels")
 MODELS = ("T = 1", "UTS", "votes, no gate", "majority, no gate", "models", "labels")
-SOURCES = ("T = 1", "UTS", "source, none", "source, label", "source, any", "best T")
+SOURCES = ("T = 1", "UTS", "source, none", "source, any", "best T")
 
 
 def evidence(parts: dict[str, Any]) -> str:

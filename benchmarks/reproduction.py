@@ -16,7 +16,8 @@ import record
 import stopping
 
 import tepid
-from tepid.lab import galleries, paper, rows, sets, tables, writers
+from tepid.lab import paper, sets, tables
+from tepid.lab.figures import choose_rows
 
 SEEDS, FRACTION = 20, 0.2
 # The classes of each set of data that has a row in the paper's Table 1.
@@ -33,7 +34,7 @@ def published(row: paper.Published) -> dict[str, Any]:
     nll = {name: row.get(name, "nll")[0] for name in ("uncalibrated", "temperature", "uts")}
     t = {name: row.get(name, "temperature")[0] for name in nll} | {"uncalibrated": 1.0}
     points = sorted((1 / t[name], value) for name, value in nll.items())
-    points.insert(0, (0.0, math.log(CLASSES[rows.key(row.dataset)])))
+    points.insert(0, (0.0, math.log(CLASSES[paper.canonical_name(row.dataset)])))
     rounding = row.get("uts", "nll")[1]
     # The least that the later slope and the most that the earlier can be, by rounding.
     slopes = [
@@ -55,7 +56,7 @@ def published(row: paper.Published) -> dict[str, Any]:
 def splits(z: Any) -> list[tuple[Any, Any]]:
     """The splits of the protocol."""
     return [
-        tepid.protocol.split(len(z), round(FRACTION * len(z)), 0, number) for number in range(SEEDS)
+        tepid.compare.split(len(z), round(FRACTION * len(z)), 0, number) for number in range(SEEDS)
     ]
 
 
@@ -108,7 +109,7 @@ def confidences(one: sets.LogitSet) -> dict[str, Any]:
     z, y = one.read()
     inside, outside = splits(z)[0]
     t = tepid.from_logits(z[inside]).value
-    both = galleries.chosen(z[outside], y[outside], t)
+    both = choose_rows(z[outside], y[outside], t)
     kinds = zip(("right", "wrong"), both, strict=True)
     means = {name: {"before": part.before, "after": part.after} for name, part in kinds}
     return {"set": one.name, "temperature": t, **means}
@@ -136,7 +137,7 @@ def main() -> None:
         "runs": [_trained(one) for one in runs],
     }
     text = record.preamble("The paper's tables on logits at hand", about)
-    record.write("reproduction", figures, f"{text}\n{writers.markdown(found.sheets, found.notes)}")
+    record.write("reproduction", figures, f"{text}\n{tables.markdown(found.sheets, found.notes)}")
 
 
 def _trained(one: sets.LogitSet) -> dict[str, Any]:

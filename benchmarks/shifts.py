@@ -24,17 +24,17 @@ SEED = 3
 
 
 def shift(folder: Path, case: Case) -> list[Row]:
-    """Each kind of source scaling, beside UTS on the target."""
+    """Scaling on the source alone (none) and `from_source` (any), beside UTS on the target."""
     source, target = parts(folder, case)
     z, (old, labels) = target.logits, source
     judge = Judge.of(target)
-    kinds: tuple[Any, ...] = ("none", "label", "any")
-    found: dict[str, Any] = {"T = 1": 1.0, "UTS": tepid.from_logits(z, engine=ONE)}
-    found |= {
-        f"source, {kind}": tepid.from_source(z, old, labels, shift=kind, engine=ONE)
-        for kind in kinds
+    found: dict[str, Any] = {
+        "T = 1": 1.0,
+        "UTS": tepid.from_logits(z, engine=ONE),
+        "source, none": tepid.from_labels(old, labels, engine=ONE),
+        "source, any": tepid.from_source(z, old, labels, engine=ONE),
+        "best T": judge.best,
     }
-    found["best T"] = judge.best
     return [judge.judged(rung, t) for rung, t in found.items()]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import record
 
 import tepid
-from tepid.optimum import least_loss
+from tepid.summaries.optimum import least_loss
 
 SAMPLES, DRAWS, SEED = 2000, 10, 0
 

@@ -1,10 +1,10 @@
-"""Calibrate an ONNX model from unlabelled inputs and one number, its accuracy.
+"""Calibrate an ONNX model from unlabeled inputs and its accuracy.
 
     python examples/onnx_calibrate.py
 
-The model is a naive Bayes classifier of five classes that gets every measurement three times over
-and takes the copies for independent, so that its logits are three times too large. It is written
-to a temporary folder as an ONNX file; what follows is what one would do with any other.
+The model is a naive Bayes classifier of five classes. Its input holds every measurement three
+times, and it treats the copies as independent, so its logits are three times too large. It is
+written to a temporary folder as an ONNX file and then calibrated like any other model.
 """
 
 import sys
@@ -21,7 +21,7 @@ import tepid
 CLASSES, MEASURED, COPIES = 5, 8, 3
 
 
-def drawn(rng, means, rows):
+def draw(rng, means, rows):
     """Inputs (rows, 24) and their labels."""
     labels = rng.integers(CLASSES, size=rows)
     measured = means[labels] + rng.normal(size=(rows, MEASURED))
@@ -44,12 +44,12 @@ def write_model(path, means):
 
 
 def main(folder):
-    """Make, calibrate, run."""
+    """Write, calibrate and run the model."""
     rng = np.random.default_rng(0)
     means = 0.6 * rng.normal(size=(CLASSES, MEASURED))
     write_model(folder / "model.onnx", means)
-    inputs, _ = drawn(rng, means, 5000)  # nobody has labelled these
-    checked, answers = drawn(rng, means, 400)  # somebody has counted how many of these are right
+    inputs, _ = draw(rng, means, 5000)  # without labels
+    checked, answers = draw(rng, means, 400)  # a labeled sample
 
     logits = np.concatenate(list(tepid.onnx.run(folder / "model.onnx", checked)))
     right = int((logits.argmax(axis=1) == answers).sum())
@@ -65,7 +65,7 @@ def main(folder):
     session = onnxruntime.InferenceSession(
         folder / "calibrated.onnx", providers=["CPUExecutionProvider"]
     )
-    new, labels = drawn(rng, means, 5000)
+    new, labels = draw(rng, means, 5000)
     (after,) = session.run(["scores"], {"x": new})
     logits = np.concatenate(list(tepid.onnx.run(folder / "model.onnx", new)))
     before = np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))

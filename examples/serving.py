@@ -1,11 +1,11 @@
-"""A small calibrated model behind HTTP, and a page that shows whether it still can be believed.
+"""A small calibrated model behind HTTP, with a page that shows whether its calibration holds.
 
     pip install 'tepid[online]' fastapi uvicorn
     python examples/serving.py --state monitor.npz --log chunks.jsonl
 
-The model is a softmax regression on ten features of photos of clothes, those of `tepid.demo`. Its
-temperature comes from its accuracy on rows that it was not trained on, which are also the reference
-of the monitor. Open http://127.0.0.1:8000 and send it ordinary rows, and then faded ones.
+The model is a softmax regression on the ten features of `tepid.demo`. Its temperature is fitted to
+its accuracy on rows that it was not trained on, which are also the monitor's reference. Open
+http://127.0.0.1:8000 and send ordinary rows first, then faded ones.
 """
 
 import argparse
@@ -27,13 +27,13 @@ CHUNK = 250
 
 
 class Features(BaseModel):
-    """What a client sends: ten numbers for each photo."""
+    """The body of a request: ten numbers for each photo."""
 
     rows: list[list[float]]
 
 
 class Regression:
-    """Softmax regression, by plain gradient descent."""
+    """Softmax regression by gradient descent."""
 
     def __init__(self, features: Any, labels: Any, steps: int = 400) -> None:
         self.mean, self.scale = features.mean(axis=0), features.std(axis=0)
@@ -50,12 +50,12 @@ class Regression:
         return np.column_stack([(features - self.mean) / self.scale, np.ones(len(features))])
 
     def logits(self, features: Any) -> Any:
-        """What the model says, before any temperature."""
+        """The logits of the model, without a temperature."""
         return (self._inputs(features) @ self.weights).astype(np.float32)
 
 
 class Service:
-    """The model, its temperature, its monitor, and what is asked of them over HTTP."""
+    """The model, its temperature and its monitor, with the handlers of the HTTP routes."""
 
     def __init__(self, outputs: Outputs) -> None:
         data = tepid.demo.fashion()
@@ -76,8 +76,8 @@ class Service:
             outputs=outputs,
         )
 
-    def predicted(self, features: Any) -> dict[str, list[Any]]:
-        """Class and calibrated confidence of each row; the monitor sees the logits."""
+    def answer(self, features: Any) -> dict[str, list[Any]]:
+        """The class and calibrated confidence of each row; updates the monitor."""
         logits = self.model.logits(features)
         probabilities = self.temperature(logits)
         self.monitor.update(logits)
@@ -88,11 +88,11 @@ class Service:
         }
 
     def predict(self, features: Features) -> dict[str, list[Any]]:
-        """Answer a client."""
+        """Handle a prediction request."""
         if not features.rows or {len(row) for row in features.rows} != {10}:
             raise HTTPException(422, "rows must be one or more lists of ten numbers")
         try:
-            return self.predicted(np.array(features.rows))
+            return self.answer(np.array(features.rows))
         except tepid.InputError as error:
             raise HTTPException(422, str(error)) from None
 
@@ -101,20 +101,20 @@ class Service:
         rows: Annotated[int, Query(ge=1, le=5000)] = CHUNK,
         fade: Annotated[float, Query(ge=0, le=1)] = 0.0,
     ) -> dict[str, int]:
-        """Serve rows that the model has not seen, as clients would send them, faded if asked."""
+        """Serve unseen rows as clients would send them, optionally faded."""
         rng = np.random.default_rng(self.monitor.reading()["rows_total"])
         features = self.fresh[rng.integers(0, len(self.fresh), rows)]
         features += fade * (self.model.mean - features)
         for start in range(0, rows, 50):
-            self.predicted(features[start : start + 50])
+            self.answer(features[start : start + 50])
         return {"rows": rows}
 
     def metrics(self) -> Response:
-        """What Prometheus scrapes."""
+        """The metrics for Prometheus."""
         return Response(prometheus.exposition(self.monitor), media_type="text/plain")
 
     def numbers(self) -> dict[str, Any]:
-        """What the page shows."""
+        """The numbers on the page."""
         edges, share = self.monitor.histogram
         return {
             "reading": self.monitor.reading(),
@@ -138,8 +138,8 @@ def application(outputs: Outputs) -> FastAPI:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument("--port", type=int, default=8000)
-    options.add_argument("--state", type=Path, help="where the monitor's state survives a crash")
-    options.add_argument("--log", type=Path, help="one line of JSON for each chunk")
+    options.add_argument("--state", type=Path, help="file for the monitor's state")
+    options.add_argument("--log", type=Path, help="file for one JSON line per chunk")
     chosen = options.parse_args()
     outputs = Outputs(autosave=chosen.state, log=chosen.log)
     uvicorn.run(application(outputs), host="127.0.0.1", port=chosen.port, log_level="warning")

@@ -1,9 +1,9 @@
-"""Fit a temperature to logits in Spark, and write the probabilities beside them.
+"""Fit a temperature to logits in Spark, and add a column of probabilities.
 
 spark-submit --master yarn examples/spark_fit.py s3a://bucket/logits s3a://bucket/calibrated
 
-The logits are the only array column, which must be called `logits`. Every worker needs tepid and
-pyarrow. The temperature is written to calibration.json in the working directory.
+The logits are the only array column, called `logits`. Every worker needs tepid and pyarrow. The
+temperature is written to calibration.json in the working directory.
 """
 
 import sys
@@ -15,7 +15,7 @@ from tepid.sources.spark import probabilities_expression
 
 
 def main(logits: str, out: str) -> None:
-    """One job for each pass, and one for the probabilities, which needs no Python."""
+    """Run one job for each pass, and one in SQL for the probabilities."""
     spark = SparkSession.builder.appName("tepid").getOrCreate()
     frame = spark.read.parquet(logits)
     t = tepid.from_logits(frame)

@@ -1,7 +1,7 @@
-"""A classifier in service that finds its temperature from the first requests it answers.
+"""A classifier in service that fits its temperature to the first requests.
 
-No labels and no loader: the model is wrapped, answers at T = 1, and after 2000 rows it answers at
-the temperature that these rows gave.
+It needs no labels and no loader. The wrapped model answers the first 2000 rows at T = 1 and all
+later rows at the temperature fitted to them.
 """
 
 import logging
@@ -18,7 +18,7 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(0)
-    model = nn.Linear(20, 10).eval()  # stands for a network of yours
+    model = nn.Linear(20, 10).eval()  # in place of your network
     with torch.no_grad():
         model.weight.copy_(12 * torch.randn(10, 20, generator=generator) / 20**0.5)
 

@@ -27,7 +27,7 @@ A kill is `kill -9` of a working process at a random moment; one that came too l
 After every one the same job is started again, or goes on. Checked: the temperature is that of an
 undisturbed run to the last bit, a damaged file of logits is refused, a fit that fails leaves the
 result of an earlier one, a monitor loses no batch that was saved, and every file is the old or the
-new one, whole. Left: files under a temporary name, which may only be whole ones.
+new one, whole. Left: temporary files of killed writers, which are hidden and end in .tmp.
 """
 
 

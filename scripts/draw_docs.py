@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import tepid
-from tepid.plots import canvas
+from tepid.plots import style
 
 FIGURES = Path(__file__).parents[1] / "docs" / "figures"
 SHIRT = 6  # the class that most rows are drawn into
@@ -30,22 +30,22 @@ def division(data: dict[str, Any]) -> Figure:
     predicted = logits.argmax(axis=1) == SHIRT
     drawn = (s >= theta) & ~predicted
     parts = {
-        f"predicted {data['names'][SHIRT]}": (predicted, canvas.BLUE, ""),
-        "drawn in beside them": (drawn, canvas.ORANGE, "//"),
-        "the rest": (~predicted & ~drawn, canvas.GREY, ".."),
+        f"predicted {data['names'][SHIRT]}": (predicted, style.BLUE, ""),
+        "drawn in beside them": (drawn, style.ORANGE, "//"),
+        "the rest": (~predicted & ~drawn, style.GRAY, ".."),
     }
     ax = _axes(7, 3.6)
     ax.hist(
         [s[rows] for rows, _, _ in parts.values()],
         bins=np.linspace(0, 1, 26),
         stacked=True,
-        color=[colour for _, colour, _ in parts.values()],
+        color=[color for _, color, _ in parts.values()],
         label=[f"{name}: {rows.sum()}" for name, (rows, _, _) in parts.items()],
     )
     for patches, (_, _, hatch) in zip(ax.containers, parts.values(), strict=True):
         for patch in patches:
             patch.set(hatch=hatch, edgecolor="white", linewidth=0.3)
-    ax.axvline(theta, color=canvas.BLACK, linestyle="--", label=f"θ = {theta:.3f}")
+    ax.axvline(theta, color=style.BLACK, linestyle="--", label=f"θ = {theta:.3f}")
     name = data["names"][SHIRT]
     ax.set(yscale="log", xlim=(0, 1), xlabel=f"softmax of {name} at T = 1", ylabel="rows")
     ax.legend(fontsize="small")
@@ -59,11 +59,11 @@ def softened(data: dict[str, Any]) -> Figure:
     row = int(np.abs(p.max(axis=1) - 0.9).argmin())
     ax = _axes(7, 3)
     places = np.arange(len(data["names"]))
-    for number, (t, colour) in enumerate(
-        ((1.0, canvas.BLUE), (2.0, canvas.ORANGE), (4.0, canvas.GREEN))
+    for number, (t, color) in enumerate(
+        ((1.0, style.BLUE), (2.0, style.ORANGE), (4.0, style.GREEN))
     ):
         heights = softmax(logits[row : row + 1], t)[0]
-        ax.bar(places + (number - 1) * 0.27, heights, 0.27, color=colour, label=f"T = {t:g}")
+        ax.bar(places + (number - 1) * 0.27, heights, 0.27, color=color, label=f"T = {t:g}")
     ax.set_xticks(places, data["names"], rotation=30, ha="right")
     ax.set(ylim=(0, 1), ylabel="probability")
     ax.legend(fontsize="small")
@@ -85,10 +85,10 @@ def confidence(data: dict[str, Any]) -> Figure:
     curve, found = tepid.Curve.of(logits), tepid.from_accuracy(logits, 0.93)
     temperatures = np.geomspace(0.25, 8, 81)
     ax = _axes(7, 3.6)
-    confidences = [tepid.optimum.confidence_at(curve, t) for t in temperatures]
-    ax.plot(temperatures, confidences, color=canvas.BLUE, label="mean confidence")
-    ax.plot([0.25, found.value], [0.93, 0.93], "--", color=canvas.BLACK, label="known: 0.93")
-    ax.plot([found.value] * 2, [0, 0.93], ":", color=canvas.BLACK, label=f"T = {found.value:.3f}")
+    confidences = [tepid.summaries.optimum.confidence_at(curve, t) for t in temperatures]
+    ax.plot(temperatures, confidences, color=style.BLUE, label="mean confidence")
+    ax.plot([0.25, found.value], [0.93, 0.93], "--", color=style.BLACK, label="known: 0.93")
+    ax.plot([found.value] * 2, [0, 0.93], ":", color=style.BLACK, label=f"T = {found.value:.3f}")
     ax.set_xscale("log", base=2)
     ax.xaxis.set_major_formatter(lambda t, _: f"{t:g}")
     ax.set(xlim=(0.25, 8), ylim=(0.4, 1.01), xlabel="temperature", ylabel="mean confidence")

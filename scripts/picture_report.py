@@ -1,4 +1,4 @@
-"""Take the pictures of the report that the documentation shows, in docs/figures.
+"""Take the screenshots of the report that the documentation shows, in docs/figures.
 
     python scripts/picture_report.py
 
@@ -16,8 +16,8 @@ from playwright.sync_api import Browser, sync_playwright
 import tepid
 
 FIGURES = Path(__file__).parents[1] / "docs" / "figures"
-# File, width and height of the window, colours, and what stands at its top.
-PICTURES = (
+# File, width and height of the window, color scheme, and the element at its top.
+SCREENSHOTS = (
     ("report-light.png", 1120, 1425, "light", "body"),
     ("report-dark.png", 1120, 1120, "dark", "#classes-section"),
     ("report-rows.png", 1120, 612, "light", "#rows"),
@@ -37,8 +37,10 @@ def write_report(path: Path) -> None:
     )
 
 
-def take(browser: Browser, report: Path, picture: tuple[str, int, int, str, str]) -> None:
-    name, width, height, scheme, top = picture
+def take_screenshot(
+    browser: Browser, report: Path, screenshot: tuple[str, int, int, str, str]
+) -> None:
+    name, width, height, scheme, top = screenshot
     page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
     page.goto(report.as_uri())
     page.locator(top).evaluate("element => element.scrollIntoView()")
@@ -53,8 +55,8 @@ def main() -> None:
         write_report(report)
         chromium = shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        for picture in PICTURES:
-            take(browser, report, picture)
+        for screenshot in SCREENSHOTS:
+            take_screenshot(browser, report, screenshot)
         browser.close()
 
 

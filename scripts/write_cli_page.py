@@ -22,10 +22,10 @@ Installing tepid brings the command `tepid`; `python -m tepid` is the same.
 
 - Logits are arrays or tables in files of any known format, folders, globs or URLs:
   [Files and tables](files-and-shards.md).
-- `--json` prints JSON in the place of tables; progress and errors go to standard error.
-- What cannot be used is refused in one sentence that names the file, the row and the value, with
-  exit code 2. After Ctrl-C it is 130, and no file is left half written.
-- How many threads are used is `--threads`, else the environment variable `TEPID_THREADS`.
+- `--json` prints JSON instead of tables; progress, notes and errors go to standard error.
+- Bad input ends a command with one sentence that names the file, the row and the value, and with
+  exit code 2. Ctrl-C ends it with exit code 130. Files are written atomically.
+- The number of threads is `--threads`, else the environment variable `TEPID_THREADS`.
 - {epilog}
 
 | command | what it does |

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import tepid
-from tepid.cli import app
+from tepid.cli import main
 from tests import mending
 
 SHARED = Path(__file__).parents[2] / "shared" / "logits"
@@ -60,7 +60,7 @@ def tepid_here(monkeypatch, capsys):
     def run(*args):
         monkeypatch.setattr(sys, "argv", ["tepid", *map(str, args)])
         with pytest.raises(SystemExit) as ended:
-            app.main()
+            main.run()
         said = capsys.readouterr()
         return ended.value.code or 0, said.out, said.err
 

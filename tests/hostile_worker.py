@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import tepid
-from tepid.cli import app
+from tepid.cli.main import run
 
 ADDRESS_SPACE = 8 << 30  # a header that claims terabytes must not take the machine with it
 
@@ -29,7 +29,7 @@ def run_command(args):
     sys.argv = ["tepid", *args]
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            app.main()
+            run()
         except SystemExit as ended:
             return ended.code or 0, err.getvalue()
         except BaseException as error:  # noqa: BLE001  # which one is the result

@@ -24,7 +24,7 @@ def mend():
 
 
 if __name__ == "__main__":
-    from tepid.cli.start import main
+    from tepid.cli.main import main
 
     mend()
     main()

@@ -1,6 +1,6 @@
-"""Two processes that calibrate together; run as a script, it prints what each of them found.
+"""Two processes that calibrate together; each writes its results to `FOLDER/RANK.json`.
 
-`python ranks.py FOLDER CASE …`, where the folder has the `logits.npy` that the model would give.
+`python ranks.py FOLDER CASE …`, where the folder holds `logits.npy`.
 """
 
 import datetime
@@ -26,13 +26,13 @@ def _shard(case, rank, z):
     return z[:500] if rank else z[500:]
 
 
-def _found(rank, folder, case):
+def _calibrate(rank, folder, case):
     z = torch.from_numpy(np.load(Path(folder) / "logits.npy"))
     loader = DataLoader(TensorDataset(_shard(case, rank, z)), batch_size=64)
     model = nn.Identity()
     if case == "wrapped":
-        # Its buffers would be sent around on every forward pass, of which the ranks have unequally
-        # many; what it is wrapped in must not run.
+        # The wrapper broadcasts buffers in every forward pass, and the ranks have unequal numbers
+        # of passes, so it must not run.
         model = nn.parallel.DistributedDataParallel(nn.BatchNorm1d(z.shape[1], eps=0.0))
     options = {"accuracy": 0.7} if case == "accuracy" else {}
     rows = iter(loader) if case == "spilled" else loader
@@ -44,7 +44,7 @@ def _found(rank, folder, case):
 
 
 def work(rank, folder, cases):
-    """Calibrate one's own part of each case, and write what came out."""
+    """Calibrate this rank's part of each case, and write the results."""
     torch.set_num_threads(1)
     dist.init_process_group(
         "gloo",
@@ -53,7 +53,7 @@ def work(rank, folder, cases):
         world_size=2,
         timeout=datetime.timedelta(seconds=120),
     )
-    found = {case: _found(rank, folder, case) for case in cases}
+    found = {case: _calibrate(rank, folder, case) for case in cases}
     (Path(folder) / f"{rank}.json").write_text(json.dumps(found))
     dist.destroy_process_group()
 

@@ -14,12 +14,12 @@ import tepid
 SOURCES = Path(tepid.__file__).parent
 
 
-@pytest.mark.parametrize("name", ["from_logits", "from_odds", "from_accuracy", "guarded"])
+@pytest.mark.parametrize("name", ["from_logits", "from_accuracy", "guarded"])
 def test_what_is_called_label_free_cannot_take_labels(name):
     assert not [p for p in inspect.signature(getattr(tepid, name)).parameters if "label" in p]
 
 
-@pytest.mark.parametrize("name", ["from_logits", "from_odds", "from_accuracy", "guarded"])
+@pytest.mark.parametrize("name", ["from_logits", "from_accuracy", "guarded"])
 def test_label_free_methods_do_not_read_the_labels_of_their_source(name, network):
     z = network[0]
     wrong = np.full(len(z), -7)  # would be refused if it were read

@@ -29,9 +29,17 @@ def test_ten_kills_and_faults_do_no_harm():
 
 
 def test_the_script_sees_a_file_that_is_left_half_written():
-    done = _chaos(10, "import tepid.replacing\ntepid.replacing._nameless = lambda _: None")
+    in_place = (
+        "import contextlib, tepid.store\n"
+        "@contextlib.contextmanager\n"
+        "def in_place(path):\n"
+        "    with open(path, 'wb') as file:\n        yield file\n"
+        "tepid.store.atomic_write = in_place"
+    )
+    done = _chaos(30, in_place)
     assert done.returncode == 1, done.stdout
-    assert "is left and not whole" in done.stderr
+    assert "the file is the old or the new one, whole" in done.stderr, done.stderr
+    assert "the saved state can be loaded" in done.stderr
 
 
 def test_the_script_sees_a_fit_that_leaves_damaged_files_out():

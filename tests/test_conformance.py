@@ -194,7 +194,7 @@ def test_a_masked_class_is_as_good_as_none(method, k, dtype):
     assert (with_mask.sensitivity is None) == (method != "uts")
     if method == "uts":
         # Read off a curve with one node per octave.
-        close = tepid.optimum.INTERPOLATION[1]
+        close = tepid.summaries.optimum.INTERPOLATION[1]
         assert with_mask.sensitivity == pytest.approx(without.sensitivity, rel=close)
 
 

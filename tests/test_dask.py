@@ -10,6 +10,7 @@ import pytest
 
 import tepid
 from tepid.engines.dask import Dask
+from tepid.lab.odds import from_odds
 from tepid.sources import Batch, Source
 
 dask = pytest.importorskip("dask", reason="Dask is not installed")
@@ -31,12 +32,11 @@ METHODS = {
     "debiased": lambda z, y: tepid.from_logits(z, debias=True),
     "labels": tepid.from_labels,
     "accuracy": lambda z, y: tepid.from_accuracy(z, 0.6),
-    "odds": lambda z, y: tepid.from_odds(z),
+    "odds": lambda z, y: from_odds(z),
     "guarded": lambda z, y: tepid.guarded(3 * z, budget=0.9),
     "models": lambda z, y: tepid.from_models(z, 1.5 * z**3),
     "few": lambda z, y: tepid.from_few_labels(z, z[:60], y[:60]),
     "source": lambda z, y: tepid.from_source(1.5 * z, z, y),
-    "source, label shift": lambda z, y: tepid.from_source(1.5 * z, z, y, shift="label"),
 }
 
 

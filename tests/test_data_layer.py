@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import tepid
+from tepid.lab.odds import from_odds
 from tepid.sources import open_source
 from tests import containers, hostile
 from tests.needs import needed
@@ -155,7 +156,7 @@ def test_an_opened_source_is_described_once(argument, value):
         tepid.guarded: (),
         tepid.from_accuracy: (0.9,),
         tepid.from_labels: (),
-        tepid.from_odds: (),
+        from_odds: (),
         tepid.summarise: (),
     }
     for method, args in methods.items():
@@ -726,7 +727,7 @@ PYTHON = {
     "from_logits": lambda z, **options: tepid.from_logits(z, **options).value,
     "guarded": lambda z, **options: tepid.guarded(z, **options).implied_accuracy,
     "from_accuracy": lambda z, **options: tepid.from_accuracy(z, 0.8, **options).value,
-    "from_odds": lambda z, **options: tepid.from_odds(z, **options).value,
+    "from_odds": lambda z, **options: from_odds(z, **options).value,
     "from_models": lambda z, **options: tepid.from_models(z, _other_model(z), **options).value,
     "from_source": lambda z, **options: tepid.from_source(z, z[:200], Y[:200], **options).value,
     "from_few_labels": lambda z, **options: (

@@ -155,7 +155,7 @@ def test_what_the_page_says_of_a_source_is_what_was_measured():
     assert all(easy[f"source, {kind}"]["ece"] > easy["T = 1"]["ece"] for kind in _KINDS)
 
 
-_KINDS = ("none", "label", "any")
+_KINDS = ("none", "any")
 
 
 def test_what_the_page_says_of_few_labels_is_what_was_measured():

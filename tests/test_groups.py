@@ -38,7 +38,7 @@ PEER, THIRD = (
 OLD = 2 * 4 * np.random.default_rng(3).normal(size=(2000, 6))
 OLD_Y = (OLD / 2 + np.random.default_rng(4).gumbel(size=OLD.shape)).argmax(axis=1)
 
-RUNGS = {
+METHODS = {
     "labels": lambda z, rows, **o: tepid.from_labels(z, Y[rows], **o),
     "uts": lambda z, rows, **o: tepid.from_logits(z, **o),  # one signature
     "debiased": lambda z, rows, **o: tepid.from_logits(z, debias=True, **o),
@@ -47,7 +47,6 @@ RUNGS = {
     "peer": lambda z, rows, **o: tepid.from_models(z, PEER[rows], **o),
     "peers": lambda z, rows, **o: tepid.from_models(z, PEER[rows], THIRD[rows], **o),
     "source": lambda z, rows, **o: tepid.from_source(z, OLD, OLD_Y, **o),
-    "label shift": lambda z, rows, **o: tepid.from_source(z, OLD, OLD_Y, shift="label", **o),
     "few": lambda z, rows, **o: tepid.from_few_labels(
         z, Z[:200], Y[:200], **(o | ({"labelled_groups": G[:200]} if "groups" in o else {}))
     ),
@@ -55,9 +54,9 @@ RUNGS = {
 ALL = np.arange(len(Z))
 
 
-@pytest.mark.parametrize("name", RUNGS)
-def test_every_rung_gives_each_group_a_temperature_and_leaves_that_of_all_alone(name):
-    fit = RUNGS[name]
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_gives_each_group_a_temperature_and_leaves_that_of_all_alone(name):
+    fit = METHODS[name]
     plain, t = fit(Z, ALL), fit(Z, ALL, groups=G)
     assert (t.value, t.interval, t.warnings) == (plain.value, plain.interval, plain.warnings)
     assert sorted(t.groups) == sorted(SITES)
@@ -69,9 +68,9 @@ def test_every_rung_gives_each_group_a_temperature_and_leaves_that_of_all_alone(
         assert part.implied_accuracy == pytest.approx(confidence, rel=1e-5)
 
 
-@pytest.mark.parametrize("name", [n for n in RUNGS if n not in ("guarded", "few", "label shift")])
+@pytest.mark.parametrize("name", [n for n in METHODS if n not in ("guarded", "few")])
 def test_a_large_group_that_differs_keeps_what_its_rows_alone_give(name):
-    fit = RUNGS[name]
+    fit = METHODS[name]
     t = fit(Z, ALL, groups=G)
     for site in ("clinic", "field"):
         rows = np.flatnonzero(site == G)
@@ -277,10 +276,10 @@ def _added(parts):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", RUNGS)
+@pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("groups", [None, G])
-def test_every_rung_merges_over_five_workers(name, groups):
-    fit = RUNGS[name]
+def test_every_method_merges_over_five_workers(name, groups):
+    fit = METHODS[name]
     options = {} if groups is None else {"groups": groups}
     one, five = fit(Z, ALL, **options), fit(Z, ALL, engine=Workers(), **options)
     assert five.value == pytest.approx(one.value, rel=1e-9)
@@ -289,17 +288,17 @@ def test_every_rung_merges_over_five_workers(name, groups):
         assert five.groups[site].value == pytest.approx(one.groups[site].value, rel=1e-9)
 
 
-@pytest.mark.parametrize("name", RUNGS)
+@pytest.mark.parametrize("name", METHODS)
 @settings(max_examples=6)
 @given(data=st.data())
 def test_row_order_class_order_and_row_constants_change_nothing(name, data):
-    if name in ("few", "source", "label shift"):  # their other rows would have to follow
+    if name in ("few", "source"):  # their other rows would have to follow
         classes = np.arange(6)
     else:
         classes = np.array(data.draw(st.permutations(range(6))))
     rows = np.random.default_rng(data.draw(st.integers(0, 9))).permutation(len(Z))[:2500]
     constants = np.random.default_rng(7).normal(size=(2500, 1))
-    fit = RUNGS[name]
+    fit = METHODS[name]
     whole = fit(Z[np.sort(rows)], np.sort(rows))
     same = whole.value
     if name != "debiased":  # whose halves are the even and the odd rows
@@ -404,7 +403,7 @@ def test_few_labels_find_their_groups_in_their_own_file(tables, tepid_here):
 
 
 def test_one_group_has_one_name_however_it_is_stored():
-    column = tepid.arrays.group_column
+    column = tepid.validation.group_column
     forms = ([1.0, 2.0], np.array([1, 2]), np.array([1.0, 2.0], object), ["1", " 2 "])
     assert all(column(form).tolist() == ["1", "2"] for form in forms)
     assert column(np.array([1e20, 2e20])).tolist() == ["1" + 20 * "0", "2" + 20 * "0"]

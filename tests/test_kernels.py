@@ -195,13 +195,13 @@ def test_torch_tensors_sum_to_the_same(network):
 
 
 def _reference_curve_of_tensor(tensor, theta, y):
-    foreign = tepid.arrays.is_foreign
+    foreign = tepid.validation.is_foreign
     try:
-        tepid.arrays.is_foreign = lambda data: data is tensor
+        tepid.validation.is_foreign = lambda data: data is tensor
         assert tepid.Tails.of(tensor) == tepid.Tails(12, *reference.tail_sums(tensor, np.ones(500)))
         return tepid.Curve.of(tensor, thresholds=theta, labels=y)
     finally:
-        tepid.arrays.is_foreign = foreign
+        tepid.validation.is_foreign = foreign
 
 
 def test_the_reference_names_the_row_too():

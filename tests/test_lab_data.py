@@ -11,9 +11,8 @@ from tests import laboratory
 
 torch = pytest.importorskip("torch", reason="the images are tensors of PyTorch")
 
-from tepid.lab import data  # noqa: E402  # after the skip
-from tepid.lab.data import augmenting, lesions, splitting, stored  # noqa: E402
-from tepid.lab.data.images import images, scaling  # noqa: E402
+from tepid.lab import datasets  # noqa: E402  # after the skip
+from tepid.lab.images import as_images, augment, normalization  # noqa: E402
 
 RNG = np.random.default_rng(11)
 
@@ -29,7 +28,7 @@ def _is_learnable(found):
 def test_cifar_is_read_from_its_pickles(tmp_path, classes):
     name = f"cifar{classes}"
     laboratory.write_cifar(tmp_path, classes)
-    found = stored.read(name, tmp_path, download=False, checked=False)
+    found = datasets.read_torchvision(name, tmp_path, download=False, checked=False)
     assert found.train.pixels.shape == (200 if classes == 10 else 40, 3, 32, 32)
     assert found.test.pixels.shape == (40, 3, 32, 32)
     assert found.names == tuple(f"class {k}" for k in range(classes))
@@ -46,7 +45,7 @@ def test_files_of_another_checksum_are_refused(tmp_path, name):
     else:
         laboratory.write_cifar(tmp_path, int(name.removeprefix("cifar")))
     with pytest.raises(tepid.InputError, match=f"must have the files of {name}, got: .*corrupted"):
-        stored.read(name, tmp_path, download=False, checked=True)
+        datasets.read_torchvision(name, tmp_path, download=False, checked=True)
 
 
 def test_files_of_the_right_checksum_are_taken(tmp_path, torchvision, monkeypatch):
@@ -56,12 +55,14 @@ def test_files_of_the_right_checksum_are_taken(tmp_path, torchvision, monkeypatc
         here = (tmp_path / file).read_bytes() if (tmp_path / file).exists() else b""
         known[split] = [url, file, hashlib.md5(here, usedforsecurity=False).hexdigest()]
     monkeypatch.setattr(torchvision.datasets.SVHN, "split_list", known)
-    assert stored.read("svhn", tmp_path, download=False, checked=True).checked
+    assert datasets.read_torchvision("svhn", tmp_path, download=False, checked=True).checked
 
 
 @pytest.mark.usefixtures("torchvision")
 def test_svhn_is_read_with_its_zeros(tmp_path):
-    found = stored.read("svhn", laboratory.write_svhn(tmp_path), download=False, checked=False)
+    found = datasets.read_torchvision(
+        "svhn", laboratory.write_svhn(tmp_path), download=False, checked=False
+    )
     assert found.train.pixels.shape == found.test.pixels.shape == (40, 3, 32, 32)
     assert _is_learnable(found.train)
     assert found.test.labels.tolist() == [row % 10 for row in range(40)]
@@ -71,7 +72,7 @@ def test_svhn_is_read_with_its_zeros(tmp_path):
 @pytest.mark.parametrize(("name", "kind"), [("mnist", "MNIST"), ("fashion-mnist", "FashionMNIST")])
 def test_mnist_is_read_from_its_idx_files(tmp_path, name, kind):
     laboratory.write_mnist(tmp_path, kind)
-    found = stored.read(name, tmp_path, download=False, checked=True)
+    found = datasets.read_torchvision(name, tmp_path, download=False, checked=True)
     assert found.train.pixels.shape == (40, 1, 28, 28)
     assert len(found.names) == 10
     assert _is_learnable(found.train)
@@ -87,12 +88,12 @@ def test_what_is_not_there_is_not_fetched_unasked(tmp_path, monkeypatch):
     monkeypatch.setattr("urllib.request.urlopen", fetch)
     for name in ("mnist", "fashion-mnist", "cifar10", "cifar100", "svhn"):
         with pytest.raises(tepid.InputError, match=f"must have the files of {name}, got: Dataset"):
-            stored.read(name, tmp_path, download=False, checked=True)
+            datasets.read_torchvision(name, tmp_path, download=False, checked=True)
 
 
 def test_data_that_are_not_known_are_refused(tmp_path):
     with pytest.raises(tepid.InputError, match=r"data must be cifar10, .* or isic, got imagenet"):
-        stored.read("imagenet", tmp_path, download=False, checked=True)
+        datasets.read_torchvision("imagenet", tmp_path, download=False, checked=True)
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +104,7 @@ def challenge(tmp_path_factory):
 
 def _lesions(path, size, seed, *, keep_lesions):
     changed = {"size": size, "keep_lesions": keep_lesions}
-    return lesions.read(
+    return datasets.read_lesions(
         path, dataclasses.replace(tepid.lab.named("resnet152-isic"), **changed), seed
     )
 
@@ -168,9 +169,9 @@ def test_a_challenge_that_is_not_whole_is_refused(tmp_path):
 def test_the_split_has_the_sizes_of_the_paper():
     # HAM10000: 10015 photographs, by class.
     labels = np.repeat(np.arange(7), [1113, 6705, 514, 327, 1099, 115, 142])
-    train, rest = splitting.stratified(labels, 0.4, seed=3)
+    train, rest = datasets.stratified_split(labels, 0.4, seed=3)
     assert (len(train), len(rest)) == (6009, 4006)
-    report, calibration = splitting.stratified(labels[rest], 0.2, seed=3)
+    report, calibration = datasets.stratified_split(labels[rest], 0.2, seed=3)
     assert (len(calibration), len(report)) == (801, 3205)
     for part, share in ((train, 0.6), (rest, 0.4), (rest[calibration], 0.08)):
         assert np.abs(np.bincount(labels[part]) - share * np.bincount(labels)).max() <= 1
@@ -181,7 +182,7 @@ def test_groups_are_never_on_both_sides_and_the_sizes_stay_near():
     rng = np.random.default_rng(2)
     groups = np.sort(rng.integers(0, 900, 2000))
     labels = rng.permutation(np.arange(900) % 5)[groups]
-    rest, part = splitting.stratified(labels, 0.4, seed=1, groups=groups)
+    rest, part = datasets.stratified_split(labels, 0.4, seed=1, groups=groups)
     assert not set(groups[rest]) & set(groups[part])
     assert len(rest) + len(part) == 2000
     shares = np.bincount(labels[part]) / np.bincount(labels)
@@ -191,25 +192,25 @@ def test_groups_are_never_on_both_sides_and_the_sizes_stay_near():
 @pytest.mark.parametrize("part", [0.0, 1.0, -0.1, float("nan")])
 def test_a_part_that_is_none_is_refused(part):
     with pytest.raises(tepid.InputError, match="part must be between 0 and 1, got"):
-        splitting.stratified([0, 1], part, seed=0)
+        datasets.stratified_split([0, 1], part, seed=0)
 
 
 def test_pixels_are_normalised_by_channel_as_the_numbers_would_be():
     bytes_ = torch.from_numpy(RNG.integers(0, 256, (30, 3, 5, 4), dtype=np.uint8))
-    mean, deviation = scaling("channels", bytes_)
+    mean, deviation = normalization("channels", bytes_)
     plain = bytes_.double()
     assert mean.flatten().tolist() == pytest.approx(plain.mean(dim=(0, 2, 3)).tolist(), rel=1e-6)
     expected = plain.std(dim=(0, 2, 3), correction=0).tolist()
     assert deviation.flatten().tolist() == pytest.approx(expected, rel=1e-6)
-    mean, deviation = scaling("unit", bytes_)
+    mean, deviation = normalization("unit", bytes_)
     assert (mean.unique().tolist(), deviation.unique().tolist()) == ([0.0], [255.0])
-    mean, deviation = scaling("imagenet", bytes_)
+    mean, deviation = normalization("imagenet", bytes_)
     assert (mean / 255).flatten().tolist() == pytest.approx([0.485, 0.456, 0.406])
     assert (deviation / 255).flatten().tolist() == pytest.approx([0.229, 0.224, 0.225])
 
 
 def test_pixels_that_are_all_alike_are_not_divided_by_nothing():
-    _, deviation = scaling("channels", torch.full((2, 1, 3, 3), 7, dtype=torch.uint8))
+    _, deviation = normalization("channels", torch.full((2, 1, 3, 3), 7, dtype=torch.uint8))
     assert deviation.item() == 1
 
 
@@ -221,7 +222,7 @@ def batch():
 
 @pytest.mark.parametrize(("step", "axis"), [("flip", 3), ("flip-vertical", 2)])
 def test_about_half_of_the_images_are_mirrored(batch, step, axis):
-    out = augmenting.augmented(batch, (step,))
+    out = augment(batch, (step,))
     same, mirrored = ((out == x).flatten(1).all(1) for x in (batch, batch.flip(axis)))
     assert torch.equal(same, ~mirrored)
     assert 160 < mirrored.sum() < 240
@@ -231,7 +232,7 @@ def test_about_half_of_the_images_are_mirrored(batch, step, axis):
 def test_crops_are_cut_out_of_the_padded_image(step, mode):
     torch.manual_seed(1)
     batch = torch.rand(300, 2, 6, 7)
-    out = augmenting.augmented(batch, (step,))
+    out = augment(batch, (step,))
     padded = torch.nn.functional.pad(batch, (4, 4, 4, 4), mode=mode)
     places = padded.unfold(2, 6, 1).unfold(3, 7, 1)  # n, c, 9, 9, 6, 7
     hits = (places == out[:, :, None, None]).all(dim=(1, 4, 5))
@@ -245,7 +246,7 @@ def test_half_of_the_images_are_turned_by_no_more_than_an_eighth_of_a_right_angl
     torch.manual_seed(2)
     line = torch.zeros(300, 1, 41, 41)
     line[:, :, 20, :] = 1
-    out = augmenting.augmented(line, ("rotate",))
+    out = augment(line, ("rotate",))
     turned = ~(out == line).flatten(1).all(1)
     assert 120 < turned.sum() < 180
     right = out[:, 0, :, 36].argmax(dim=1) - 20  # how far the line has moved, 16 to the right
@@ -260,33 +261,29 @@ def test_steps_follow_the_generator_alone_and_unknown_ones_are_refused(batch):
     outs = []
     for seed in (5, 5, 6):
         torch.manual_seed(seed)
-        outs.append(augmenting.augmented(batch, steps))
+        outs.append(augment(batch, steps))
     assert torch.equal(outs[0], outs[1])
     assert not torch.equal(outs[0], outs[2])
-    assert augmenting.augmented(batch, ()) is batch
+    assert augment(batch, ()) is batch
     with pytest.raises(tepid.InputError, match=r"augment must be of flip, .*, got mixup"):
-        augmenting.augmented(batch, ("mixup",))
+        augment(batch, ("mixup",))
 
 
-def test_a_recipe_cuts_its_data_to_so_many_rows(challenge, monkeypatch):
-    decoded = []
-    whole = lesions.photograph
-    monkeypatch.setattr(lesions, "photograph", lambda *a: decoded.append(a) or whole(*a))
+def test_a_recipe_cuts_its_data_to_so_many_rows(challenge):
     recipe = dataclasses.replace(
         tepid.lab.named("resnet152-isic"), size=8, train_rows=5, test_rows=3
     )
-    found = data.read(recipe, challenge, 0, download=False, checked=True)
+    found = datasets.read(recipe, challenge, 0, download=False, checked=True)
     assert (len(found.train), len(found.test), len(found.rows)) == (5, 3, 3)
-    assert len(decoded) == 8
-    whole = data.read(
+    whole = datasets.read(
         dataclasses.replace(recipe, test_rows=0), challenge, 0, download=False, checked=True
     )
     assert whole.rows[:3].tolist() == found.rows.tolist()
 
 
 def test_grey_and_coloured_arrays_become_the_same_form():
-    grey = images(RNG.integers(0, 9, (4, 5, 6), dtype=np.uint8), [0, 1, 2, 3])
+    grey = as_images(RNG.integers(0, 9, (4, 5, 6), dtype=np.uint8), [0, 1, 2, 3])
     assert grey.pixels.shape == (4, 1, 5, 6)
-    coloured = images(RNG.integers(0, 9, (4, 5, 6, 3), dtype=np.uint8), [0, 1, 2, 3])
+    coloured = as_images(RNG.integers(0, 9, (4, 5, 6, 3), dtype=np.uint8), [0, 1, 2, 3])
     assert coloured.pixels.shape == (4, 3, 5, 6)
     assert coloured.labels.dtype == torch.int64

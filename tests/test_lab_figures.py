@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tepid
-from tepid.lab import drawing, figures, galleries, plane, sets
+from tepid.lab import figures, sets
 
 pytest.importorskip("matplotlib", reason="figures need matplotlib")
 
@@ -25,7 +25,7 @@ def images(rng):
 
 
 def test_the_discriminant_is_that_of_the_classes_it_was_made_from():
-    seen = plane.made(rows=60_000, seed=3)
+    seen = figures.make_plane(rows=60_000, seed=3)
     p = seen.softmax(np.array([[0.0, 1.6], [0.0, 0.0]]))
     # At a centre and at the middle, by Bayes' rule for round classes of one size.
     squares = np.array([[0, 7.72, 7.72], [2.56, 2.6, 2.6]])
@@ -35,8 +35,8 @@ def test_the_discriminant_is_that_of_the_classes_it_was_made_from():
 
 @pytest.mark.slow
 def test_a_picture_of_the_plane_shows_every_point_once_for_each_class():
-    seen = plane.made(rows=200)
-    figure = plane.draw(seen)
+    seen = figures.make_plane(rows=200)
+    figure = figures.draw_plane(seen)
     z = seen.logits(seen.points)
     theta = tepid.Tails.of(z).thresholds()
     share = seen.softmax(seen.points)
@@ -52,7 +52,7 @@ def test_a_picture_of_the_plane_shows_every_point_once_for_each_class():
 def test_the_division_counts_every_row_and_marks_the_threshold(network):
     z = network[0][:500]
     names = [f"k{k}" for k in range(12)]
-    figure = drawing.division(z, names)
+    figure = figures.draw_members(z, names)
     theta = tepid.Tails.of(z).thresholds()
     softmax = np.exp(z.astype(float)) / np.exp(z.astype(float)).sum(axis=1, keepdims=True)
     drawn = ((softmax >= theta) & (z.argmax(axis=1)[:, None] != np.arange(12))).sum(axis=0)
@@ -67,13 +67,13 @@ def test_the_division_counts_every_row_and_marks_the_threshold(network):
 
 
 def test_two_classes_are_two_pictures():
-    figure = drawing.division(np.array([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0]]), ["a", "b"])
+    figure = figures.draw_members(np.array([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0]]), ["a", "b"])
     assert len(figure.axes) == 2
 
 
 def test_galleries_show_rows_by_lot_with_both_confidences(network, images):
     z, y = (column[:500] for column in network)
-    right, wrong = galleries.chosen(z, y, 2.0)
+    right, wrong = figures.choose_rows(z, y, 2.0)
     before, after = (np.exp(z / t).max(axis=1) / np.exp(z / t).sum(axis=1) for t in (1.0, 2.0))
     mistakes = np.flatnonzero(z.argmax(axis=1) != y)
     assert wrong.picks[0].row == max(mistakes, key=lambda row: int(row) * 2654435769 % 2**32)
@@ -81,7 +81,7 @@ def test_galleries_show_rows_by_lot_with_both_confidences(network, images):
     assert wrong.before == pytest.approx(before[mistakes].mean(), rel=1e-5)
     assert wrong.after == pytest.approx(after[mistakes].mean(), rel=1e-5)
     assert right.after == pytest.approx(np.delete(after, mistakes).mean(), rel=1e-5)
-    figure = galleries.draw(2, (right, wrong), images, [f"kind {k}" for k in range(12)])
+    figure = figures.draw_gallery(2, (right, wrong), images, [f"kind {k}" for k in range(12)])
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     row = wrong.picks[0].row
     assert titles[3] == (
@@ -90,7 +90,9 @@ def test_galleries_show_rows_by_lot_with_both_confidences(network, images):
     )
     assert (figure.axes[3].images[0].get_array() == images[row]).all()
     assert f"wrong: mean confidence {wrong.before:.2f} before" in figure.get_suptitle()
-    long = galleries.draw(3, (right, wrong), images[..., 0], ["a name of many words " * 2] * 12)
+    long = figures.draw_gallery(
+        3, (right, wrong), images[..., 0], ["a name of many words " * 2] * 12
+    )
     assert len(long.axes) == 16
     lines = long.axes[0].get_title(loc="left").splitlines()
     assert len(lines) == 6
@@ -98,14 +100,14 @@ def test_galleries_show_rows_by_lot_with_both_confidences(network, images):
 
 
 def test_a_gallery_without_mistakes_has_no_row_for_them(images):
-    both = galleries.chosen(9 * np.eye(4), np.arange(4), 1.5)
-    figure = galleries.draw(2, both, images, list("abcd"))
+    both = figures.choose_rows(9 * np.eye(4), np.arange(4), 1.5)
+    figure = figures.draw_gallery(2, both, images, list("abcd"))
     assert len(figure.axes) == 3
-    nobody = galleries.Chosen([], np.nan, np.nan)
+    nobody = figures.GalleryRows([], np.nan, np.nan)
     with pytest.raises(tepid.InputError, match="gallery must hold at least one row, got none"):
-        galleries.draw(2, (nobody, nobody), images, list("abcd"))
+        figures.draw_gallery(2, (nobody, nobody), images, list("abcd"))
     with pytest.raises(tepid.InputError, match="number must be 2 or 3, got 1"):
-        galleries.draw(1, both, images, list("abcd"))
+        figures.draw_gallery(1, both, images, list("abcd"))
 
 
 def test_the_figures_of_a_set_show_what_was_not_calibrated_on(one, images):
@@ -144,20 +146,17 @@ def test_the_command_writes_every_figure(tmp_path, images, tepid_here):
     assert all((out / name).read_bytes().startswith(b"\x89PNG") for name in written)
 
 
-@pytest.mark.parametrize(("form", "start"), [("svg", b"<?xml"), ("pdf", b"%PDF")])
-def test_a_figure_is_written_in_the_form_of_its_name(form, start, tmp_path):
-    path = figures._saved(plane.draw(plane.made(rows=30)), tmp_path / f"plane.{form}")
-    assert path.read_bytes().startswith(start)
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("one")
-def test_the_command_says_what_it_wrote(tmp_path, tepid_here, monkeypatch):
-    monkeypatch.setattr(figures, "_saved", lambda _, path: path)
+@pytest.mark.parametrize(("form", "start"), [("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_figures_are_written_in_the_format_that_was_asked_for(form, start, tmp_path, tepid_here):
     out = tmp_path / "out"
-    code, said, _ = tepid_here("lab", "figures", tmp_path, "-o", out, "--format", "svg")
+    code, said, _ = tepid_here("lab", "figures", tmp_path, "-o", out, "--format", form)
     assert code == 0
-    assert said.splitlines()[1] == f"wrote {out / 'small_pets-division.svg'}"
+    assert said.splitlines()[1] == f"wrote {out / f'small_pets-division.{form}'}"
+    written = sorted(out.iterdir())
+    assert len(written) == 3
+    assert all(path.read_bytes().startswith(start) for path in written)
 
 
 def test_what_cannot_be_drawn_is_refused(one, tmp_path, images):

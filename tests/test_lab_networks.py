@@ -103,7 +103,7 @@ def test_the_residual_network_is_that_of_another_implementation():
 
 
 def test_a_residual_block_is_the_identity_where_its_weights_are_zero():
-    block = networks.residual.Residual(16, 32, 2).eval()
+    block = networks.Residual(16, 32, 2).eval()
     for weights in (block.first.weight, block.second.weight):
         torch.nn.init.zeros_(weights)
     x = torch.rand(1, 16, 8, 8)
@@ -114,7 +114,7 @@ def test_a_residual_block_is_the_identity_where_its_weights_are_zero():
 
 
 def test_a_dense_layer_keeps_what_it_was_given():
-    layer = networks.dense.Dense(16, 12, 0.0, bottleneck=True).eval()
+    layer = networks.Dense(16, 12, 0.0, bottleneck=True).eval()
     x = torch.rand(2, 16, 4, 4)
     assert layer(x).shape == (2, 28, 4, 4)
     assert torch.equal(layer(x)[:, :16], x)

@@ -12,7 +12,6 @@ import pytest
 
 import tepid
 from tepid.lab import recipe as recipes
-from tepid.lab import schedule
 
 ROOT = Path(__file__).parents[1]
 NAMES = tepid.lab.names()
@@ -74,20 +73,20 @@ def test_a_recipe_says_where_it_is_from_and_what_to_expect(name):
 def test_the_lesions_are_trained_as_the_paper_says():
     recipe = tepid.lab.named("resnet152-isic")
     assert (recipe.optimiser, recipe.rate, recipe.batch, recipe.epochs) == ("adam", 1e-4, 32, 100)
-    rates = [schedule.rate(recipe, epoch, 100) for epoch in range(100)]
+    rates = [recipe.learning_rate(epoch, 100) for epoch in range(100)]
     assert rates == pytest.approx([1e-4 * 0.95 ** (epoch // 10) for epoch in range(100)])
 
 
 def test_the_rate_warms_up_and_falls_at_the_milestones():
     recipe = tepid.lab.named("resnet110-cifar10")
     steps = 64_000
-    at = [schedule.rate(recipe, s, steps) for s in (0, 399, 400, 31_999, 32_000, 48_000, 63_999)]
+    at = [recipe.learning_rate(s, steps) for s in (0, 399, 400, 31_999, 32_000, 48_000, 63_999)]
     assert at == pytest.approx([0.01, 0.01, 0.1, 0.1, 0.01, 0.001, 0.001])
 
 
 def test_one_cycle_rises_to_the_rate_and_falls_to_nothing():
     recipe = tepid.lab.named("lenet5-mnist").with_settings(["schedule=one-cycle", "rate=0.5"])
-    rates = [schedule.rate(recipe, step, 1000) for step in range(1000)]
+    rates = [recipe.learning_rate(step, 1000) for step in range(1000)]
     assert max(rates) == pytest.approx(0.5, rel=0.01)
     assert rates.index(max(rates)) in (299, 300)
     assert 0 < rates[-1] < 0.001
@@ -109,18 +108,18 @@ def test_one_cycle_rises_to_the_rate_and_falls_to_nothing():
 )
 def test_a_wrong_recipe_is_refused_by_the_key_that_is_wrong(added, sentence):
     with pytest.raises(tepid.InputError, match=sentence):
-        recipes.of_toml("x", added + TEXT)
+        recipes.parse_recipe("x", added + TEXT)
 
 
 def test_what_is_wrong_within_the_paper_s_figures_is_named_too():
     with pytest.raises(
         tepid.InputError, match=r"recipe x: paper: uts must use the keys .*, got tea"
     ):
-        recipes.of_toml("x", TEXT.replace("uts = { nll", "uts = { tea"))
+        recipes.parse_recipe("x", TEXT.replace("uts = { nll", "uts = { tea"))
     with pytest.raises(tepid.InputError, match="recipe x must have rate, got none"):
-        recipes.of_toml("x", TEXT.replace("rate = 0.05\n", ""))
+        recipes.parse_recipe("x", TEXT.replace("rate = 0.05\n", ""))
     with pytest.raises(tepid.InputError, match="recipe x: paper must be of type Paper, got 3"):
-        recipes.of_toml("x", "paper = 3\n" + TEXT.partition("[paper]")[0])
+        recipes.parse_recipe("x", "paper = 3\n" + TEXT.partition("[paper]")[0])
 
 
 def test_settings_take_the_place_of_what_a_recipe_says():

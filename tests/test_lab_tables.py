@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tepid
-from tepid.lab import agreement, notes, paper, rows, sets, tables, writers
+from tepid.lab import paper, sets, tables
 
 ROW = paper.Published(
     "lenet5-mnist",
@@ -60,20 +60,20 @@ def found(folder):
     st.floats(-5, 5), st.floats(0, 2), st.floats(-5, 5), st.sampled_from([0.0, 0.0005])
 )  # fmt: skip
 def test_a_cell_agrees_within_two_deviations_and_the_rounding(mean, sd, published, rounding):
-    cell = agreement.Cell(mean, sd, published, rounding)
+    cell = paper.Cell(mean, sd, published, rounding)
     assert cell.agrees == (abs(mean - published) <= 2 * sd + rounding)
 
 
 def test_a_cell_that_rounding_alone_parts_from_the_paper_s_agrees():
-    assert agreement.Cell(1.0, 0.0, 1.0004, 0.0005).agrees
-    assert not agreement.Cell(1.0, 0.0, 1.0004).agrees
-    assert not agreement.Cell(1.0, 0.1, 1.25, 0.0005).agrees
+    assert paper.Cell(1.0, 0.0, 1.0004, 0.0005).agrees
+    assert not paper.Cell(1.0, 0.0, 1.0004).agrees
+    assert not paper.Cell(1.0, 0.1, 1.25, 0.0005).agrees
 
 
 def test_a_cell_without_a_figure_to_compare_says_nothing():
-    assert agreement.Cell(1.0, 0.1).agrees is None
-    assert agreement.Cell(paper=1.0).agrees is None
-    assert agreement.Cell(1.0, math.nan, 1.0).agrees is True
+    assert paper.Cell(1.0, 0.1).agrees is None
+    assert paper.Cell(paper=1.0).agrees is None
+    assert paper.Cell(1.0, math.nan, 1.0).agrees is True
 
 
 def test_archives_with_labels_and_finished_runs_are_found(folder):
@@ -94,7 +94,7 @@ def test_the_depth_of_a_run_is_part_of_its_network_s_name(tmp_path, network):
     _run(tmp_path / "b", z, y, network="lenet5", data="mnist", config={"depth": 0})
     _run(tmp_path / "c", z, y, network="vgg16", data="cifar10", config=None)
     assert [s.network for s in sets.find([tmp_path])] == ["wide-resnet-32", "lenet5", "vgg16"]
-    assert rows.key("wide-resnet-32") == rows.key("WideResNet-32")
+    assert paper.canonical_name("wide-resnet-32") == paper.canonical_name("WideResNet-32")
 
 
 def test_what_is_wrong_with_a_set_is_said_with_its_name(tmp_path, network):
@@ -157,7 +157,7 @@ def test_a_set_stands_beside_the_row_that_is_most_like_it(network, data, recipe,
             ("resnet152-isic", "ResNet-152", "ISIC 2018"),
         )
     ]
-    found = rows.beside(sets.LogitSet("x", network, data, "", "", recipe), every)
+    found = paper.find_published(sets.LogitSet("x", network, data, "", "", recipe), every)
     assert (found and found.recipe) == beside
 
 
@@ -219,11 +219,11 @@ def test_rows_without_logits_are_named_with_their_command(folder):
 
 def test_skin_lesions_stand_in_percent_and_in_the_paper_s_unit(found):
     first, second, third = found.sheets
-    assert [line.whose for line in first.lines] == [
+    assert [line.source for line in first.lines] == [
         "paper, one split", "lenet5_mnist", "paper, one split", "skin",
     ]  # fmt: skip
-    assert [line.whose for line in second.lines] == ["paper, one split", "skin"]
-    assert [line.whose for line in third.lines] == ["some_net_&_co_pets"]
+    assert [line.source for line in second.lines] == ["paper, one split", "skin"]
+    assert [line.source for line in third.lines] == ["some_net_&_co_pets"]
     place = second.head.index("ECE")
     percent, fraction = (
         float(sheet.lines[-1].cells[place].text.split(" ± ")[0]) for sheet in (first, second)
@@ -250,7 +250,7 @@ def test_markdown_is_never_cut(folder, tepid_here, monkeypatch):
 
 
 def test_latex_has_as_many_cells_in_every_line_and_escapes_names(found):
-    text = writers.latex(found.sheets, found.notes)
+    text = tables.latex(found.sheets, found.notes)
     body = [
         line for line in text.splitlines() if line.endswith(r"\\") and "multicolumn" not in line
     ]
@@ -278,7 +278,7 @@ class _Rows(html.parser.HTMLParser):
 
 
 def test_html_is_one_page_with_equal_rows_and_escaped_names(found):
-    text = writers.html(found.sheets, found.notes)
+    text = tables.html(found.sheets, found.notes)
     parser = _Rows()
     parser.feed(text)
     assert set(parser.widths) == {15}
@@ -312,11 +312,6 @@ def test_what_cannot_be_tabled_is_refused(folder, tepid_here):
         assert err == f"tepid: {sentence}\n"
 
 
-def test_a_row_without_the_paper_s_has_no_note(found):
-    with pytest.raises(TypeError, match="no note"):
-        notes.note(found.rows[1])
-
-
 def test_the_paper_s_rows_come_from_the_recipes():
     every = paper.published()
     lenet = next(row for row in every if row.recipe == "lenet5-mnist")
@@ -338,14 +333,16 @@ def test_the_recipes_hold_what_the_paper_prints(shared):
     printed = {}
     for line in [*first.strip().split("\n"), *second.strip().split("\n")]:
         model, data, *cells = (re.sub(r"\\textbf|[{}%\\]", "", c).strip() for c in line.split("&"))
-        printed[rows.key(model), rows.key(data)] = [float(cell) for cell in cells]
+        printed[paper.canonical_name(model), paper.canonical_name(data)] = [
+            float(cell) for cell in cells
+        ]
     every = paper.published()
     assert len(printed) == len(every)
     for row in every:
-        numbers = printed[rows.key(row.model), rows.key(row.dataset)]
+        numbers = printed[paper.canonical_name(row.model), paper.canonical_name(row.dataset)]
         percent = 100 if row.table == 1 else 1
         held = [100 * row.get("uncalibrated", "accuracy")[0]]
-        for method, names in rows.METHODS.items():
+        for method, names in paper.METHODS.items():
             held += [row.get(method, m)[0] * (percent if m == "ece" else 1) for m in names]
         assert [value for value in held if not math.isnan(value)] == pytest.approx(numbers)
 

@@ -178,6 +178,20 @@ def test_few_labels_refuse_other_classes_and_no_labels(fashion):
         tepid.from_few_labels(z, z[:5], None)
 
 
+def test_labels_to_halve_uses_the_prior_that_was_used(fashion, tmp_path):
+    z, y = fashion
+    constant = np.zeros((50, 10))  # UTS finds no temperature, so that the prior is wider
+    for logits, spread in ((z, 0.4), (constant, 0.6)):
+        t = tepid.from_few_labels(logits, z[:40], y[:40])
+        assert t.prior_spread == spread
+        known = (2 * 1.96 / math.log(t.interval[1] / t.interval[0])) ** 2
+        each = (known - spread**-2) / 40
+        assert tepid.labels_to_halve(t) == math.ceil(3 * known / each)
+        t.save(tmp_path / "t.json")
+        assert tepid.load(tmp_path / "t.json") == t
+    assert tepid.from_labels(z, y).prior_spread is None
+
+
 def test_four_times_the_information_halves_the_interval(fashion):
     z, y = fashion
     t = tepid.from_few_labels(z, z[:100], y[:100])
@@ -328,15 +342,7 @@ def _shifted(seed=2, n=4000, k=6):
     return 2 * old, labels[0], 2 * new, labels[1]
 
 
-def test_without_shift_the_source_decides():
-    old, y, new, _ = _shifted()
-    t = tepid.from_source(new, old, y, shift="none")
-    assert t.value == pytest.approx(tepid.from_labels(old, y).value, rel=1e-9)
-    assert t.implied_accuracy == pytest.approx(t(new).max(axis=1).mean(), abs=CONFIDENCE)
-    assert (t.method, t.interval, t.samples) == ("source-none", None, 4000)
-
-
-def test_any_shift_is_the_geometric_mean_with_the_matched_accuracy_of_atc():
+def test_the_source_gives_the_geometric_mean_with_the_matched_accuracy_of_atc():
     old, y, new, _ = _shifted()
     old, new = old * 1.5, new * 1.5  # an accuracy above .75
     y = (old / 3 + 0.4 * np.random.default_rng(1).gumbel(size=old.shape)).argmax(axis=1)
@@ -352,6 +358,19 @@ def test_any_shift_is_the_geometric_mean_with_the_matched_accuracy_of_atc():
     expected = math.sqrt(source * tepid.from_accuracy(new, accuracy).value)
     assert t.value == pytest.approx(expected, rel=2e-3)
     assert f"suggest an accuracy of {accuracy:.2f}" in t.warnings[0]
+    assert "limited" not in t.warnings[0]
+    assert t.implied_accuracy == pytest.approx(t(new).max(axis=1).mean(), abs=CONFIDENCE)
+    assert (t.method, t.interval, t.samples) == ("source", None, 4000)
+
+
+def test_an_accuracy_that_is_limited_before_it_is_matched_is_reported_as_it_was(fashion):
+    z, y = fashion
+    sharp, dull = 100 * z, z / 50  # as if every row had become certain, or none
+    certain, uncertain = (tepid.from_source(new, z, y).warnings[0] for new in (sharp, dull))
+    assert "suggest an accuracy of 1.000;" in certain
+    assert "The accuracy was limited to 0.9995." in certain
+    assert "suggest an accuracy of 0.000;" in uncertain
+    assert f"The accuracy was limited to {1 / z.shape[1] + 0.005:.4f}." in uncertain
 
 
 def test_a_weak_source_is_not_stretched():
@@ -362,45 +381,31 @@ def test_a_weak_source_is_not_stretched():
     assert "too low to say more" in t.warnings[0]
 
 
-def test_label_shift_weighs_the_source_s_classes_as_they_are_now():
-    old, y, new, truth = _shifted(n=8000)
-    keep = np.random.default_rng(0).random(8000) < np.where(truth < 2, 1.0, 0.2)
-    new, truth = new[keep], truth[keep]
-    t = tepid.from_source(new, old, y, shift="label")
-    ratio = np.bincount(truth, minlength=6) / len(truth) / (np.bincount(y, minlength=6) / len(y))
-    exact = tepid.from_labels(old, y, sample_weight=ratio[y]).value
-    assert t.value == pytest.approx(exact, rel=0.01)
-
-
-@pytest.mark.parametrize("shift", ["any", "label", "none"])
-def test_the_source_follows_blocks_row_order_and_row_constants(shift):
+def test_the_source_follows_batches_row_order_and_row_constants():
     old, y, new, _ = _shifted(n=2000)
-    fit = tepid.from_source(new, old, y, shift=shift)
+    fit = tepid.from_source(new, old, y)
     whole = fit.value
     rng = np.random.default_rng(4)
     a, b = rng.permutation(2000), rng.permutation(2000)
-    mixed = tepid.from_source(new[a], old[b], y[b], shift=shift).value
+    mixed = tepid.from_source(new[a], old[b], y[b]).value
     assert mixed == pytest.approx(whole, rel=1e-7)
     blocks = tepid.from_source(
-        lambda: np.array_split(new, 5), lambda: np.array_split(old, 3), y, shift=shift
+        lambda: np.array_split(new, 5), lambda: np.array_split(old, 3), y
     ).value
     assert blocks == pytest.approx(whole, rel=1e-7)
-    moved = tepid.from_source(new + rng.normal(size=(2000, 1)), old, y, shift=shift)
+    moved = tepid.from_source(new + rng.normal(size=(2000, 1)), old, y)
     assert moved.value == pytest.approx(whole, rel=apart(fit, moved))
-    scaled = tepid.from_source(7 * new, 7 * old, y, shift=shift)
+    scaled = tepid.from_source(7 * new, 7 * old, y)
     assert scaled.value == pytest.approx(7 * whole, rel=apart(fit, scaled))
 
 
 def test_a_source_that_does_not_fit_is_refused():
     old, y, new, _ = _shifted(n=100)
-    with pytest.raises(tepid.InputError, match="shift must be one of any, label, none, got 'some'"):
-        tepid.from_source(new, old, y, shift="some")
     with pytest.raises(tepid.InputError, match="source_labels must be given"):
         tepid.from_source(new, old)
     y5 = np.minimum(y, 4)
-    for shift in ("any", "label", "none"):
-        with pytest.raises(tepid.InputError, match="must have the 6 classes of logits, got 5"):
-            tepid.from_source(new, old[:, :5], y5, shift=shift)
+    with pytest.raises(tepid.InputError, match="must have the 6 classes of logits, got 5"):
+        tepid.from_source(new, old[:, :5], y5)
     new[5, 1] = np.nan
     with pytest.raises(tepid.InputError, match="got nan for class 1 at row 5"):
         tepid.from_source(new, old, y)
@@ -417,36 +422,29 @@ class _Counted:
         return iter(np.array_split(self.z, 4))
 
 
-@pytest.mark.parametrize("shift", ["any", "label", "none"])
-def test_the_target_may_be_an_iterator_and_the_source_may_not(shift):
+def test_the_target_may_be_an_iterator_and_the_source_may_not():
     old, y, new, _ = _shifted(n=3000)
-    t = tepid.from_source(3 * new, 3 * old, y, shift=shift)
-    once = tepid.from_source(iter(np.array_split(3 * new, 4)), 3 * old, y, shift=shift)
+    t = tepid.from_source(3 * new, 3 * old, y)
+    once = tepid.from_source(iter(np.array_split(3 * new, 4)), 3 * old, y)
     assert once.value == pytest.approx(t.value, rel=1e-9)
     with pytest.raises(tepid.InputError, match="source_logits must be readable more than once"):
-        tepid.from_source(new, iter([old]), y, shift=shift)
-
-
-def test_a_sample_of_too_many_rows_is_the_same_however_they_are_cut(monkeypatch):
-    old, y, new, _ = _shifted(n=4000)
-    exact = tepid.from_source(new, old, y, shift="label")
-    monkeypatch.setattr("tepid.methods.frequencies._MOST", 1000 * 6)
-    sampled = tepid.from_source(new, old, y, shift="label")
-    assert sampled.value == pytest.approx(exact.value, rel=0.02)
-    assert sampled.value != exact.value
-    assert (
-        "come from 1000 of the 4000 rows, which leaves each uncertain by up to 0.0158"
-        in (sampled.warnings[0])
-    )
-    mixed = new[np.random.default_rng(0).permutation(4000)]
-    again = tepid.from_source(lambda: np.array_split(mixed, 9), old, y, shift="label")
-    assert again.value == pytest.approx(sampled.value, rel=1e-9)
+        tepid.from_source(new, iter([old]), y)
 
 
 def test_an_accuracy_out_of_reach_is_said(fashion):
     z, y = fashion
     t = tepid.from_source(z / 1e5, z, y)  # as if the target were all but noise
     assert "No T within a factor of 8 of the source's gives it." in t.warnings[0]
+
+
+def test_models_and_a_source_take_any_class_axis():
+    one, two, *_ = _family(n=600)
+    y = one.argmax(axis=1)
+    turned = [z.reshape(20, 30, 6).transpose(2, 0, 1) for z in (one, two)]
+    found = tepid.from_models(*turned, class_axis=0)
+    assert found.value == pytest.approx(tepid.from_models(one, two).value, rel=1e-6)
+    moved = tepid.from_source(turned[0], turned[1], y.reshape(20, 30), class_axis=0)
+    assert moved.value == pytest.approx(tepid.from_source(one, two, y).value, rel=1e-6)
 
 
 # --- advice
@@ -462,7 +460,7 @@ def test_advice_uses_the_firmest_evidence_that_is_there(fashion):
     assert list(alone.answers) == ["uts", "guarded"]
     assert "the model's accuracy" in alone.would_help
     assert tepid.advise(z, others=(other,)).use == "models"
-    assert tepid.advise(z, others=(other,), source=old).use == "source-any"
+    assert tepid.advise(z, others=(other,), source=old).use == "source"
     known = tepid.advise(z, source=old, accuracy=0.93)
     assert (known.use, known.verdict) == ("accuracy", "use")
     everything = tepid.advise(z, others=(other,), source=old, accuracy=0.93, few=few)
@@ -474,6 +472,39 @@ def test_advice_uses_the_firmest_evidence_that_is_there(fashion):
     assert everything.spread == max(values) / min(values)
     assert everything.confidence == pytest.approx(_plain(z).max(axis=1).mean(), abs=CONFIDENCE)
     assert f"T = {everything.temperature.value:.3f}" in str(everything)
+
+
+def test_advice_fits_its_methods_in_four_shared_passes(fashion):
+    z, y = 3 * fashion[0].astype(np.float32), fashion[1]
+    passes = []
+
+    def rows():
+        passes.append(1)
+        return iter(np.array_split(z, 3))
+
+    advice = tepid.advise(rows, accuracy=0.93, labels=y)
+    assert len(passes) <= 4
+    separate = {
+        "uts": tepid.from_logits(z),
+        "guarded": tepid.guarded(z),
+        "accuracy": tepid.from_accuracy(z, 0.93),
+        "temperature": tepid.from_labels(z, y),
+    }
+    assert list(advice.answers) == list(separate)
+    for name, t in separate.items():
+        assert advice.answers[name].value == pytest.approx(t.value, rel=t.precision)
+        assert advice.answers[name].implied_accuracy == pytest.approx(t.implied_accuracy, abs=1e-6)
+
+
+def test_advice_reads_all_evidence_as_probabilities_if_told_so(network):
+    z, y = network
+    p = _plain(z)
+    expected = tepid.advise(z, few=(z[:60], y[:60]), source=(z[500:], y[500:]), others=(z,))
+    found = tepid.advise(
+        p, few=(p[:60], y[:60]), source=(p[500:], y[500:]), others=(p,), probabilities=True
+    )
+    for name, t in expected.answers.items():
+        assert found.answers[name].value == pytest.approx(t.value, rel=1e-4), name
 
 
 def test_advice_says_when_not_to_use_a_temperature(network, fashion):

@@ -15,8 +15,6 @@ from scipy.special import log_softmax
 
 import tepid
 from tepid import metrics
-from tepid.metrics import smooth
-from tepid.rows import Rows
 from tests import strategies
 
 ROOT = Path(__file__).parents[1]
@@ -100,15 +98,6 @@ def test_smooth_ece_is_the_integral_of_its_definition_at_its_own_width(recorded)
             density += (right - conf) @ np.exp(-((t - image[:, None]) ** 2) / (2 * width**2))
     density /= len(conf) * width * math.sqrt(2 * math.pi)
     assert trapezoid(np.abs(density), t) == pytest.approx(width, abs=2e-6)
-
-
-def test_the_grid_of_smooth_ece_keeps_each_row_in_its_place(recorded):
-    _, y, p = recorded
-    conf, right = _confidence(y, p)
-    waves = smooth._waves(Rows.of(y, p))
-    exact = np.cos(np.pi * np.outer(np.arange(60), conf)) @ (right - conf)
-    # A row that is put one cell aside moves the last of these by .02 of its gap.
-    np.testing.assert_allclose(waves[:60], exact, atol=1e-4 * np.abs(right - conf).sum())
 
 
 def test_smooth_ece_is_right_where_its_width_is_below_the_grid():

@@ -10,6 +10,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
 import tepid
+from tepid.lab.odds import from_odds
 from tests import truth
 from tests.precision import CONFIDENCE, apart
 
@@ -59,7 +60,7 @@ def test_all_three_are_exact_on_every_real_set(shared):
 @pytest.mark.parametrize("per_octave", [1, 2, 4])
 def test_a_curve_alone_gives_the_temperature_to_its_stated_bound(fashion, per_octave):
     z, y = fashion
-    bound = tepid.optimum.INTERPOLATION[per_octave]
+    bound = tepid.summaries.optimum.INTERPOLATION[per_octave]
     accuracy = (z.argmax(axis=1) == y).mean()
     curve = tepid.Curve.of(
         z,
@@ -68,9 +69,12 @@ def test_a_curve_alone_gives_the_temperature_to_its_stated_bound(fashion, per_oc
         lattice=tepid.Lattice.window(-4, 4, per_octave),
     )
     for reading, exact in (
-        (tepid.optimum.least_loss(curve, 0), truth.least_loss(z, truth.uts_pairs(z))),
-        (tepid.optimum.least_loss(curve, 1), truth.least_loss(z, truth.label_pairs(z, y))),
-        (tepid.optimum.matching_confidence(curve, accuracy), truth.matching(z, accuracy)),
+        (tepid.summaries.optimum.least_loss(curve, 0), truth.least_loss(z, truth.uts_pairs(z))),
+        (
+            tepid.summaries.optimum.least_loss(curve, 1),
+            truth.least_loss(z, truth.label_pairs(z, y)),
+        ),
+        (tepid.summaries.optimum.matching_confidence(curve, accuracy), truth.matching(z, accuracy)),
     ):
         assert reading.where == "inside"
         assert reading.temperature == pytest.approx(exact, rel=bound)
@@ -84,13 +88,15 @@ def test_a_curve_alone_keeps_its_bound_on_every_real_set(shared):
         accuracy = (z.argmax(axis=1) == y).mean()
         theta = tepid.Tails.of(z).thresholds()
         fits = _fits(z, y, accuracy)
-        for per_octave, bound in tepid.optimum.INTERPOLATION.items():
+        for per_octave, bound in tepid.summaries.optimum.INTERPOLATION.items():
             lattice = tepid.Lattice.window(per_octave=per_octave)
             curve = tepid.Curve.of(z, labels=y, thresholds=theta, lattice=lattice)
             found = {
-                "uts": tepid.optimum.least_loss(curve, 0).temperature,
-                "temperature": tepid.optimum.least_loss(curve, 1).temperature,
-                "accuracy": tepid.optimum.matching_confidence(curve, accuracy).temperature,
+                "uts": tepid.summaries.optimum.least_loss(curve, 0).temperature,
+                "temperature": tepid.summaries.optimum.least_loss(curve, 1).temperature,
+                "accuracy": tepid.summaries.optimum.matching_confidence(
+                    curve, accuracy
+                ).temperature,
             }
             for method, t in fits.items():
                 close = pytest.approx(t.value, rel=bound + t.precision)
@@ -500,31 +506,68 @@ def test_odds_are_the_definition_as_written(k, uniform):
     rng = np.random.default_rng(k)
     z = 4 * rng.normal(size=(700, k)) + np.linspace(0, 2, k)
     prior = np.full(k, 1 / k) if uniform else rng.dirichlet(np.full(k, 5.0))
-    t = tepid.from_odds(z, prior=None if uniform else prior)
+    t = from_odds(z, prior=None if uniform else prior)
     assert t.value == pytest.approx(_odds(z, prior), rel=2e-3)
     assert t.implied_accuracy == pytest.approx(t(z).max(axis=1).mean(), abs=CONFIDENCE)
     assert (t.method, t.interval) == ("odds", None)
-    blocks = tepid.from_odds(lambda: np.array_split(z, 6), prior=None if uniform else prior)
+    blocks = from_odds(lambda: np.array_split(z, 6), prior=None if uniform else prior)
     assert blocks.value == pytest.approx(t.value, rel=1e-9)
 
 
 def test_odds_count_weighted_rows_as_repeated_ones(network):
     z = network[0][:400]
     u = np.arange(400) % 3
-    weighted = tepid.from_odds(z, sample_weight=u.astype(float))
-    assert weighted.value == pytest.approx(tepid.from_odds(np.repeat(z, u, axis=0)).value, rel=1e-6)
+    weighted = from_odds(z, sample_weight=u.astype(float))
+    assert weighted.value == pytest.approx(from_odds(np.repeat(z, u, axis=0)).value, rel=1e-6)
 
 
 @pytest.mark.parametrize("prior", [[0.5, 0.5], [1.0] * 12, [0.0] + [1 / 11] * 11, "even"])
 def test_a_prior_that_is_none_is_refused(network, prior):
     with pytest.raises(tepid.InputError, match="prior must be"):
-        tepid.from_odds(network[0], prior=prior)
+        from_odds(network[0], prior=prior)
 
 
 def test_odds_survive_hostile_logits():
     z = np.array([[9.0, 0, -np.inf], [0, 9.0, 1], [1e4, 0, 0], [0, 0, 0]])
-    assert np.isfinite(tepid.from_odds(z).value)
-    assert tepid.from_odds(np.zeros((5, 3))).status == "not-identified"
+    assert np.isfinite(from_odds(z).value)
+    assert from_odds(np.zeros((5, 3))).status == "not-identified"
     z[1, 2] = np.nan
     with pytest.raises(tepid.InputError, match="got nan for class 2 at row 1"):
-        tepid.from_odds(z)
+        from_odds(z)
+
+
+def _odds_error(z, temperature):
+    """The sandwich standard error of log T in float64, with the definition's own weights."""
+    z = z.astype(np.float64)
+    k = z.shape[1]
+    s, predicted = softmax(z, axis=1), z.argmax(axis=1)
+    outside = np.arange(k) != predicted[:, None]
+    odds = np.where(outside, s, 0.0) / np.where(outside, 1 - s, 1.0)
+    lacking = np.maximum(0, 1 - 0.99 * np.bincount(predicted, minlength=k) * k / len(z))
+    grid = np.exp(np.linspace(-3.4, 3.4, 2000))
+    means = np.stack([(odds**e * outside).mean(axis=0) for e in grid])
+    exponent = grid[((means - lacking) ** 2).sum(axis=1).argmin()]
+    pairs = np.where(outside, odds**exponent, 0.0) / (k - 1) + ~outside
+    d = z - z.max(axis=1, keepdims=True)
+    p = softmax(z / temperature, axis=1)
+    mean = (p * d).sum(axis=1)
+    total = pairs.sum(axis=1)
+    parts = total * mean - (pairs * d).sum(axis=1)
+    bend = (total * ((p * d**2).sum(axis=1) - mean**2)).sum()
+    return temperature * np.sqrt((parts**2).sum()) / bend
+
+
+def test_groups_of_odds_are_shrunk_by_the_sandwich_standard_error():
+    z = 4 * np.random.default_rng(0).normal(size=(600, 5)) + np.linspace(0, 2, 5)
+    site = np.arange(600) % 2
+    z[site == 1] *= 1.02
+    found, pooled = from_odds(z, groups=site), from_odds(z).value
+    own = [from_odds(z[site == g]).value for g in (0, 1)]
+    error = np.array([_odds_error(z[site == g], own[g]) for g in (0, 1)])
+    x, w = np.log(own), error**-2.0
+    excess = (w * (x - (w @ x) / w.sum()) ** 2).sum() - 1
+    between = max(0.0, excess / (w.sum() - (w**2).sum() / w.sum()))
+    kept = between / (between + error**2)
+    assert kept == pytest.approx([0.504, 0.484], abs=0.001)  # so that the error matters
+    expected = np.exp(np.log(pooled) + kept * (x - np.log(pooled)))
+    assert [found.groups[g].value for g in "01"] == pytest.approx(expected, rel=1e-3)

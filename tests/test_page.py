@@ -20,7 +20,7 @@ SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 
 
 def _missing(what):
-    """Without a browser these tests are skipped, except where nobody would notice."""
+    """Skip without a browser, but fail in continuous integration."""
     if os.environ.get("CI"):
         pytest.fail(f"{what} is missing, and continuous integration must not skip the page")
     pytest.skip(f"{what} is missing, without which a page cannot be tried")
@@ -66,7 +66,7 @@ def reports(tmp_path_factory, data):
 
 @pytest.fixture
 def opened(browser, reports):
-    """Open a report; what it asked for and complained of is checked when the test is over."""
+    """Open a report; requests and console messages are checked when the test is over."""
     contexts, bad = [], []
 
     def open_page(name="labels", size="desktop", scheme="light"):

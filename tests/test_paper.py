@@ -11,7 +11,7 @@ import tepid
 @pytest.mark.slow
 def test_the_paper_s_row_is_reproduced(shared):
     with np.load(shared / "densenet40_cifar100.npz") as data:
-        result = tepid.protocol.compare(data["logits"], data["labels"], splits=10)
+        result = tepid.compare.compare(data["logits"], data["labels"], splits=10)
     uts, ts, plain = (result["methods"][m] for m in ("uts", "temperature", "uncalibrated"))
     assert uts["temperature"]["mean"] == pytest.approx(1.498, abs=0.015)
     assert ts["temperature"]["mean"] == pytest.approx(1.453, abs=0.025)
@@ -26,12 +26,12 @@ def test_the_paper_s_row_is_reproduced(shared):
 
 def test_the_protocol_fits_on_a_part_and_reports_on_the_rest(fashion):
     z, y = fashion[0][:2000], fashion[1][:2000]
-    result = tepid.protocol.compare(z, y, splits=3, fraction=0.25, seed=5)
+    result = tepid.compare.compare(z, y, splits=3, fraction=0.25, seed=5)
     assert list(result["methods"]) == ["uncalibrated", "uts", "temperature", "accuracy"]
     order = np.random.default_rng([5, 0]).permutation(2000)
     first, rest = np.sort(order[:500]), np.sort(order[500:])
     t = tepid.from_labels(z[first], y[first])
-    one = tepid.protocol.compare(z, y, splits=1, fraction=0.25, seed=5)["methods"]["temperature"]
+    one = tepid.compare.compare(z, y, splits=1, fraction=0.25, seed=5)["methods"]["temperature"]
     assert one["temperature"] == {"mean": t.value, "sd": None}
     assert one["nll"]["mean"] == pytest.approx(tepid.metrics.nll(y[rest], t(z[rest])), rel=1e-6)
     plain = result["methods"]["uncalibrated"]
@@ -39,22 +39,22 @@ def test_the_protocol_fits_on_a_part_and_reports_on_the_rest(fashion):
     for method in result["methods"].values():
         assert method["accuracy"] == plain["accuracy"]
         assert method["nll"]["mean"] <= plain["nll"]["mean"]
-    again = tepid.protocol.compare(z, y, splits=3, fraction=0.25, seed=5)
+    again = tepid.compare.compare(z, y, splits=3, fraction=0.25, seed=5)
     assert again["methods"]["uts"]["ece"] == result["methods"]["uts"]["ece"]
-    other = tepid.protocol.compare(z, y, splits=3, fraction=0.25, seed=6)
+    other = tepid.compare.compare(z, y, splits=3, fraction=0.25, seed=6)
     assert other["methods"]["uts"]["ece"] != result["methods"]["uts"]["ece"]
 
 
 def test_the_protocol_refuses_what_cannot_be_split(fashion):
     z, y = fashion[0][:10], fashion[1][:10]
     with pytest.raises(tepid.InputError, match=r"rows on both sides, got 0.01 of 10 rows"):
-        tepid.protocol.compare(z, y, fraction=0.01)
+        tepid.compare.compare(z, y, fraction=0.01)
     with pytest.raises(tepid.InputError, match=r"rows on both sides, got 1.0 of 10 rows"):
-        tepid.protocol.compare(z, y, fraction=1.0)
+        tepid.compare.compare(z, y, fraction=1.0)
     with pytest.raises(tepid.InputError, match="splits must be at least 1, got 0"):
-        tepid.protocol.compare(z, y, splits=0)
+        tepid.compare.compare(z, y, splits=0)
     with pytest.raises(tepid.InputError, match="seed must be at least 0, got -1"):
-        tepid.protocol.compare(z, y, seed=-1)
+        tepid.compare.compare(z, y, seed=-1)
 
 
 def test_on_the_demo_data_uts_closes_most_of_the_gap(fashion):
@@ -72,21 +72,18 @@ def test_every_rung_that_the_data_allow_can_be_compared(fashion):
     other = z + np.random.default_rng(0).normal(size=z.shape).astype(np.float32)
     old = (fashion[0][5000:7000], fashion[1][5000:7000])
     everything = {"others": [other], "source": old, "few": 40, "splits": 2}
-    result = tepid.protocol.compare(z, y, methods="all", **everything)["methods"]
+    result = tepid.compare.compare(z, y, methods="all", **everything)["methods"]
     order = np.random.default_rng([0, 0]).permutation(3000)
     inside = np.sort(order[:600])
     part, labels = z[inside], y[inside]
-    one = tepid.protocol.compare(z, y, methods="all", **(everything | {"splits": 1}))["methods"]
+    one = tepid.compare.compare(z, y, methods="all", **(everything | {"splits": 1}))["methods"]
     known = (z.argmax(axis=1) == y).mean()
     expected = {
         "uncalibrated": 1.0,
         "uts": tepid.from_logits(part).value,
         "guarded": tepid.guarded(part).value,
-        "odds": tepid.from_odds(part).value,
         "models": tepid.from_models(part, other[inside]).value,
-        "source-any": tepid.from_source(part, *old).value,
-        "source-label": tepid.from_source(part, *old, shift="label").value,
-        "source-none": tepid.from_source(part, *old, shift="none").value,
+        "source": tepid.from_source(part, *old).value,
         "few-labels": tepid.from_few_labels(part, part[:40], labels[:40]).value,
         "accuracy": tepid.from_accuracy(part, known).value,
         "temperature": tepid.from_labels(part, labels).value,
@@ -98,14 +95,14 @@ def test_every_rung_that_the_data_allow_can_be_compared(fashion):
 
 def test_the_protocol_refuses_methods_that_lack_their_evidence(fashion):
     z, y = fashion[0][:400], fashion[1][:400]
-    compare = tepid.protocol.compare
+    compare = tepid.compare.compare
     without = compare(z, y, methods="all", splits=1)["methods"]
-    assert not {"models", "source-any", "source-label", "source-none"} & without.keys()
+    assert not {"models", "source"} & without.keys()
     assert {"guarded", "few-labels"} <= without.keys()
     for methods, said in {
         "magic": "methods must be among uncalibrated, uts, .* or all, got 'magic'",
         "models": "methods must come with another model for models, got none",
-        "source-any": "methods must come with an older labelled set for source-any, got none",
+        "source": "methods must come with an older labeled set for source, got none",
         (): "methods must name at least one, got none",
     }.items():
         with pytest.raises(tepid.InputError, match=said):
@@ -121,7 +118,7 @@ def test_the_protocol_refuses_methods_that_lack_their_evidence(fashion):
 def test_a_method_that_refuses_is_counted_and_scored_at_one(fashion):
     z, y = fashion[0][:1000], fashion[1][:1000]
     weak = np.random.default_rng(0).normal(size=z.shape)
-    result = tepid.protocol.compare(z, y, methods=["models"], others=[weak], splits=3)
+    result = tepid.compare.compare(z, y, methods=["models"], others=[weak], splits=3)
     assert result["methods"]["models"]["refused"] == 3
     assert result["methods"]["models"]["temperature"]["mean"] == 1.0
     assert result["cost_of_uts"] is None
@@ -132,7 +129,7 @@ def test_splits_side_by_side_equal_one_after_the_other(fashion):
     told = []
     engine = tepid.Threads(4, lambda *said: told.append(said))
     four, one = (
-        tepid.protocol.compare(z, y, splits=5, engine=e)["methods"]
+        tepid.compare.compare(z, y, splits=5, engine=e)["methods"]
         for e in (engine, tepid.Threads(1))
     )
     for name, m in one.items():
@@ -145,15 +142,15 @@ def test_bad_evidence_is_refused_at_once_and_named_by_its_own_row(fashion):
     z, y = fashion[0][:600].copy(), fashion[1][:600]
     broken = z.copy()
     broken[550, 3] = np.nan
-    compare = tepid.protocol.compare
+    compare = tepid.compare.compare
     with pytest.raises(tepid.InputError, match=r"^logits must .* class 3 at row 550$"):
         compare(broken, y, splits=1)
     with pytest.raises(tepid.InputError, match=r"^other 1 must .* class 3 at row 550$"):
         compare(z, y, others=[broken], methods="models", splits=1)
     with pytest.raises(tepid.InputError, match=r"^source must .* class 3 at row 550$"):
-        compare(z, y, source=(broken, y), methods="source-none", splits=1)
+        compare(z, y, source=(broken, y), methods="source", splits=1)
     with pytest.raises(tepid.InputError, match=r"^source labels must be in 0\.\.9, got"):
-        compare(z, y, source=(z, y + 9), methods="source-none", splits=1)
+        compare(z, y, source=(z, y + 9), methods="source", splits=1)
 
 
 def test_what_stops_a_comparison_waits_for_no_other_split(network, monkeypatch):
@@ -167,11 +164,9 @@ def test_what_stops_a_comparison_waits_for_no_other_split(network, monkeypatch):
         other.set()
         waited.append(gate.wait(20))
 
-    monkeypatch.setattr("tepid.protocol._run", run)
+    monkeypatch.setattr("tepid.compare._run", run)
     with pytest.raises(KeyboardInterrupt):
-        tepid.protocol.compare(
-            network[0][:200], network[1][:200], splits=9, engine=tepid.Threads(2)
-        )
+        tepid.compare.compare(network[0][:200], network[1][:200], splits=9, engine=tepid.Threads(2))
     assert not waited  # the other split is still at it
     assert len(begun) <= 3
     gate.set()

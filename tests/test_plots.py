@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import tepid
 from tepid import plots
-from tepid.plots import canvas
+from tepid.plots import style
 
 P = np.array([[0.95, 0.05], [0.9, 0.1], [0.65, 0.35], [0.35, 0.65], [0.55, 0.45]])
 Y = np.array([0, 0, 0, 0, 1])
@@ -84,7 +84,7 @@ def test_the_weighted_gaps_of_the_table_are_the_calibration_error(fashion):
     assert gap == pytest.approx(tepid.metrics.ece(r), rel=1e-12)
 
 
-def test_a_labelled_curve_has_the_table_of_its_reliability(network, curve):
+def test_a_labeled_curve_has_the_table_of_its_reliability(network, curve):
     for temperature in (1.0, 2.0):
         r = tepid.Reliability.of_logits(*network, temperature=temperature)
         table = plots.bins(curve, temperature=temperature)
@@ -168,14 +168,14 @@ def test_the_histogram_draws_shares_and_marks_mean_and_accuracy(made):
 
 
 @pytest.mark.usefixtures("figures")
-def test_the_histogram_of_an_unlabelled_curve_softens_with_the_temperature(network):
+def test_the_histogram_of_an_unlabeled_curve_softens_with_the_temperature(network):
     curve = tepid.Curve.of(network[0])
     means = []
     for temperature in (1.0, 4.0):
         ax = plots.confidence(curve, temperature=temperature)
         assert len(ax.lines) == 1
         means.append(ax.lines[0].get_xdata()[0])
-        exact = tepid.optimum.confidence_at(curve, temperature)
+        exact = tepid.summaries.optimum.confidence_at(curve, temperature)
         assert means[-1] == pytest.approx(exact, rel=1e-5)
     assert means[1] < means[0]
 
@@ -339,13 +339,13 @@ def test_without_matplotlib_the_tables_work_and_the_pictures_say_what_is_missing
         plots.reliability(made)
 
 
-def test_the_two_gaps_are_told_apart_in_grey():
-    def lightness(colour):
-        r, g, b = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+def test_the_two_gaps_are_told_apart_in_grayscale():
+    def lightness(color):
+        r, g, b = (int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
         return 0.2126 * r + 0.7152 * g + 0.0722 * b
 
-    assert lightness(canvas.ORANGE) - lightness(canvas.BLUE) > 0.2
-    assert lightness(canvas.SKY) - lightness(canvas.BLUE) > 0.2
+    assert lightness(style.ORANGE) - lightness(style.BLUE) > 0.2
+    assert lightness(style.SKY) - lightness(style.BLUE) > 0.2
 
 
 @pytest.mark.parametrize("draw", [plots.reliability, plots.confidence, plots.coverage])

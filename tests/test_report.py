@@ -18,8 +18,11 @@ from scipy.special import softmax
 from scipy.stats import binomtest
 
 import tepid
-from tepid.report import formats, markup, png, reading, stops, summaries
-from tepid.report.picks import MOST, Picks
+from tepid.report import summaries
+from tepid.report.images import detect_format, encode_png, shrink
+from tepid.report.page import script_json
+from tepid.report.summaries import MOST_EXAMPLES, Examples
+from tepid.summaries.reliability import wilson_interval
 from tests import strategies
 from tests.precision import CONFIDENCE
 
@@ -73,18 +76,18 @@ def _temperature(value=1.5, method="uts", classes=12, **kwargs):
 # --- the sums
 
 
-def _picks(z, y, start, temperature=1.7):
-    before = summaries.predictions(z)
-    after = summaries.predictions(z, temperature=temperature)
+def _examples(z, y, start, temperature=1.7):
+    before = summaries.predict(z)
+    after = summaries.predict(z, temperature=temperature)
     rows = np.arange(start, start + len(z))
-    return Picks.of(before, after, rows, there=np.ones(len(z), bool), labels=y)
+    return Examples.of(before, after, rows, eligible=np.ones(len(z), bool), labels=y)
 
 
 def _sums(z, y, theta):
-    """Everything that a report sums of one block."""
+    """Everything that a report sums of one batch."""
     return (
         summaries.Members.of(z, thresholds=theta),
-        summaries.predictions(z, labels=y, temperature=1.7).classes,
+        summaries.predict(z, labels=y, temperature=1.7).classes,
     )
 
 
@@ -104,51 +107,54 @@ def test_parts_add_to_the_whole(data):
     assert (members, classes) == _sums(z, y, theta)
 
 
-@given(data=st.data(), labelled=st.booleans())
-def test_the_rows_that_are_picked_do_not_depend_on_the_blocks(data, labelled):
+@given(data=st.data(), labeled=st.booleans())
+def test_the_example_rows_do_not_depend_on_the_batches(data, labeled):
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     z = np.round(3 * rng.normal(size=(200, 4)))  # many ties
     y = rng.integers(0, 4, 200)
     where = data.draw(strategies.cuts(200))
     starts = [0, *where]
     parts = [
-        _picks(a, b if labelled else None, start)
+        _examples(a, b if labeled else None, start)
         for a, b, start in zip(np.split(z, where), np.split(y, where), starts, strict=True)
     ]
     order = data.draw(st.permutations(range(len(parts))))
     total = parts[order[0]]
     for i in order[1:]:
         total = total + parts[i]
-    whole = _picks(z, y if labelled else None, 0)
+    whole = _examples(z, y if labeled else None, 0)
     for kind in ("right", "wrong", "moved"):
-        assert getattr(total, kind).picks() == getattr(whole, kind).picks()
+        assert getattr(total, kind).examples() == getattr(whole, kind).examples()
 
 
-def test_the_picks_are_the_surest_mistakes_and_rows_that_are_right(network):
+def test_the_examples_are_the_most_confident_mistakes_and_correct_rows(network):
     z, y = network
-    picks = _picks(z, y, 0)
+    examples = _examples(z, y, 0)
     p = softmax(z.astype(float), axis=1)
     best, top = p.argmax(axis=1), p.max(axis=1)
     wrong = np.flatnonzero(best != y)
-    surest = wrong[np.argsort(-top[wrong], kind="stable")][:MOST]
-    assert [pick.row for pick in picks.wrong.picks()] == surest.tolist()
-    assert [pick.before for pick in picks.wrong.picks()] == pytest.approx(top[surest])
-    right = picks.right.picks()
-    assert len(right) == MOST
-    assert all(pick.label == pick.prediction == best[pick.row] == y[pick.row] for pick in right)
-    assert np.ptp([pick.row for pick in right]) > len(z) / 2
-    assert picks.moved.picks() == []
+    surest = wrong[np.argsort(-top[wrong], kind="stable")][:MOST_EXAMPLES]
+    assert [example.row for example in examples.wrong.examples()] == surest.tolist()
+    assert [example.before for example in examples.wrong.examples()] == pytest.approx(top[surest])
+    right = examples.right.examples()
+    assert len(right) == MOST_EXAMPLES
+    assert all(
+        example.label == example.prediction == best[example.row] == y[example.row]
+        for example in right
+    )
+    assert np.ptp([example.row for example in right]) > len(z) / 2
+    assert examples.moved.examples() == []
 
 
-def test_without_labels_the_picks_are_the_rows_that_moved_most(network):
+def test_without_labels_the_examples_are_the_rows_that_moved_most(network):
     z = network[0]
-    picks = _picks(z, None, 0)
+    examples = _examples(z, None, 0)
     top = softmax(z.astype(float), axis=1).max(axis=1)
     after = softmax(z.astype(float) / 1.7, axis=1).max(axis=1)
-    most = np.argsort(after - top, kind="stable")[:MOST]
-    assert [pick.row for pick in picks.moved.picks()] == most.tolist()
-    assert picks.right.picks() == picks.wrong.picks() == []
-    assert all(pick.label == -1 for pick in picks.moved.picks())
+    most = np.argsort(after - top, kind="stable")[:MOST_EXAMPLES]
+    assert [example.row for example in examples.moved.examples()] == most.tolist()
+    assert examples.right.examples() == examples.wrong.examples() == []
+    assert all(example.label == -1 for example in examples.moved.examples())
 
 
 def test_members_are_those_of_the_definition_and_of_the_curve(network):
@@ -183,7 +189,7 @@ def test_classes_agree_with_plain_numpy(network):
     z, y = network
     p = softmax(z.astype(float) / 1.7, axis=1)
     best = p.argmax(axis=1)
-    classes = summaries.predictions(z, labels=y, temperature=1.7).classes
+    classes = summaries.predict(z, labels=y, temperature=1.7).classes
     errors = []
     for k in range(12):
         where = np.clip(np.ceil(p[:, k] * 15).astype(int) - 1, 0, 14)
@@ -191,7 +197,7 @@ def test_classes_agree_with_plain_numpy(network):
         errors.append(np.abs(gap).sum() / len(z))
         assert classes.predicted[k] == (best == k).sum()
         assert classes.confidence[k] == pytest.approx(p[best == k, k].sum())
-        assert classes.labelled[k] == (y == k).sum()
+        assert classes.labeled[k] == (y == k).sum()
         assert classes.correct[k] == ((y == k) & (best == k)).sum()
     np.testing.assert_allclose(classes.error(), errors, rtol=1e-9)
 
@@ -220,9 +226,9 @@ class _WithDlpack(_Elsewhere):
 
 
 @pytest.mark.parametrize("kind", [_WithCpu, _WithDlpack])
-def test_a_block_on_another_device_is_copied(kind, network):
+def test_a_batch_on_another_device_is_copied(kind, network):
     z = network[0][:50]
-    assert summaries.predictions(kind(z)).classes == summaries.predictions(z).classes
+    assert summaries.predict(kind(z)).classes == summaries.predict(z).classes
 
 
 def test_summaries_of_other_parameters_do_not_add():
@@ -242,49 +248,96 @@ def test_a_row_that_cannot_be_used_is_named(bad, tmp_path):
     with pytest.raises(tepid.InputError, match="row 3"):
         summaries.Members.of(z, thresholds=np.zeros(3))
     with pytest.raises(tepid.InputError, match="row 3"):
-        summaries.predictions(z)
+        summaries.predict(z)
     with pytest.raises(tepid.InputError, match="row 3"):
         tepid.report.write(tmp_path / "r.html", z, temperatures=[_temperature(classes=3)])
     assert not list(tmp_path.iterdir())
 
 
+# --- the passes over the rows
+
+
+class _CountedRows:
+    """A function that yields batches, and how often it was called."""
+
+    def __init__(self, z, y=None):
+        self.z, self.y, self.passes = z, y, 0
+
+    def source(self):
+        return tepid.sources.open_source(self, labels=self.y)
+
+    def __call__(self):
+        self.passes += 1
+        return iter(np.array_split(self.z, 3))
+
+
+@pytest.mark.parametrize("scale", [1, 3], ids=["guarded abstains", "guarded fits"])
+def test_a_report_with_labels_takes_at_most_five_passes(scale, fashion, page):
+    z, y = scale * fashion[0].astype(np.float32), fashion[1]
+    rows = _CountedRows(z, y)
+    made = page(rows.source())
+    assert rows.passes <= 5
+    shown = {name: f"{t.value:.4f}" for name, t in _separate_fits(z, y).items()}
+    for name, value in shown.items():
+        assert re.search(rf"{name}.*{value}", made.said), name
+
+
+def _separate_fits(z, y):
+    accuracy = (z.argmax(axis=1) == y).mean()
+    return {
+        "temperature": tepid.from_labels(z, y),
+        "accuracy": tepid.from_accuracy(z, accuracy),
+        "uts": tepid.from_logits(z),
+        "guarded": tepid.guarded(z),
+    }
+
+
+def test_a_report_without_labels_takes_at_most_five_passes_and_a_given_temperature_two(
+    fashion, page
+):
+    rows = _CountedRows(3 * fashion[0].astype(np.float32))
+    page(rows.source())
+    assert rows.passes <= 5
+    rows.passes = 0
+    page(rows.source(), temperatures=[_temperature(classes=10)])
+    assert rows.passes == 2
+
+
 # --- the stops of the slider
 
 
-def test_every_stop_is_exact(network):
+def test_every_stop_is_exact(page, network):
     z, y = network
-    source = tepid.sources.open_source(z, labels=y)
-    fits = reading.given({"a": _temperature(1.2345), "b": _temperature(1.0)})
-    every, places = stops.stops(reading.found(source, fits, tepid.Threads()))
-    assert len(every) == 5 * 8 + 1 + 1  # five octaves, and one temperature between
-    temperatures = [stop.temperature for stop in every]
-    assert temperatures == sorted(temperatures)
-    assert temperatures[0] == pytest.approx(0.25)
-    assert temperatures[-1] == pytest.approx(8)
-    assert every[places["a"]].temperature == 1.2345
-    assert every[places["b"]].temperature == 1
-    for stop in every:
-        exact = tepid.Reliability.of_logits(z, y, temperature=stop.temperature)
-        assert stop.nll == pytest.approx(tepid.metrics.nll(exact), rel=1e-5)
+    given = {"a": _temperature(1.2345), "b": _temperature(1.0)}
+    data = page(z, labels=y, temperatures=given).data
+    stops, marks = data["stops"], {mark["name"]: mark["stop"] for mark in data["marks"]}
+    assert len(stops["t"]) == 5 * 8 + 1 + 1  # five octaves, and one temperature between
+    assert stops["t"] == sorted(stops["t"])
+    assert (stops["t"][0], stops["t"][-1]) == pytest.approx((0.25, 8))
+    assert stops["t"][marks["a"]] == 1.2345
+    assert stops["t"][marks["b"]] == 1
+    for i, t in enumerate(stops["t"]):
+        exact = tepid.Reliability.of_logits(z, y, temperature=t)
+        assert stops["nll"][i] == pytest.approx(tepid.metrics.nll(exact), rel=1e-5)
         confidence = tepid.metrics.confidence(exact)
-        assert stop.confidence == pytest.approx(confidence, abs=CONFIDENCE)
-        assert stop.ece == pytest.approx(tepid.metrics.ece(exact), abs=2e-5)
-        assert np.abs(stop.count - exact.count).sum() <= 4  # at an edge, in float32
+        assert stops["confidence"][i] == pytest.approx(confidence, abs=CONFIDENCE)
+        count, sure, correct = (np.array(stops[name][i]) for name in ("count", "sure", "correct"))
+        ece = np.abs(sure - correct).sum() / count.sum()
+        assert ece == pytest.approx(tepid.metrics.ece(exact), abs=2e-5)
+        assert np.abs(count - exact.count).sum() <= 4  # at an edge, in float32
 
 
 @pytest.mark.parametrize(("t", "ends"), [(20.0, (0.25, 32)), (0.1, (0.0625, 8))])
-def test_the_slider_reaches_every_temperature(network, t, ends):
-    fits = reading.given([_temperature(t)])
-    every, places = stops.stops(
-        reading.found(tepid.sources.open_source(network[0]), fits, tepid.Threads())
-    )
-    assert every[places["uts"]].temperature == t
-    assert (every[0].temperature, every[-1].temperature) == pytest.approx(ends)
+def test_the_slider_reaches_every_temperature(page, network, t, ends):
+    data = page(network[0], temperatures=[_temperature(t)]).data
+    stops = data["stops"]["t"]
+    assert stops[data["marks"][1]["stop"]] == t
+    assert (stops[0], stops[-1]) == pytest.approx(ends)
 
 
 def test_wilson_intervals_are_scipys():
     correct, count = np.array([0.0, 3.0, 50.0, 7.0, 0.0]), np.array([4.0, 9.0, 50.0, 70.0, 0.0])
-    low, high = stops.wilson(correct, count)
+    low, high = wilson_interval(correct, count)
     for i in range(4):
         exact = binomtest(int(correct[i]), int(count[i])).proportion_ci(method="wilson")
         assert (low[i], high[i]) == pytest.approx((exact.low, exact.high), abs=1e-12)
@@ -343,10 +396,10 @@ def test_a_row_is_shown_with_its_label_and_both_confidences(page, network):
     z, y = network
     names = [f"kind {k}" for k in range(12)]
     said = page(z, labels=y, names=names, temperatures=[_temperature(1.7)]).said
-    pick = _picks(z, y, 0).wrong.picks()[0]
+    example = _examples(z, y, 0).wrong.examples()[0]
     assert (
-        f"row {pick.row} label kind {pick.label} predicted kind {pick.prediction} "
-        f"T = 1 {100 * pick.before:.2f} % T = 1.7 {100 * pick.after:.2f} %"
+        f"row {example.row} label kind {example.label} predicted kind {example.prediction} "
+        f"T = 1 {100 * example.before:.2f} % T = 1.7 {100 * example.after:.2f} %"
     ) in said.replace("\u00a0", " ")
 
 
@@ -420,7 +473,7 @@ def test_the_class_table_holds_what_the_library_says(page, network):
     tails = tepid.Tails.of(z)
     assert columns["θ_k"] == pytest.approx(tails.thresholds(), rel=1e-5)
     assert columns["predicted"] == tails.predicted.tolist()
-    assert columns["labelled"] == np.bincount(y, minlength=12).tolist()
+    assert columns["labeled"] == np.bincount(y, minlength=12).tolist()
     assert columns["confidence, T = 1"] == pytest.approx(tails.confidence / tails.predicted, 1e-5)
     best = z.argmax(axis=1)
     assert columns["accuracy"] == pytest.approx(
@@ -460,17 +513,17 @@ def _decoded(content):
         chunks[kind] = body
         at += 12 + size
     assert list(chunks) == [b"IHDR", b"IDAT", b"IEND"]
-    w, h, depth, colour, *rest = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
+    w, h, depth, color, *rest = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
     assert (depth, rest) == (8, [0, 0, 0])
     rows = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8).reshape(h, -1)
     assert (rows[:, 0] == 0).all()
-    return rows[:, 1:].reshape((h, w, 3) if colour == 2 else (h, w))
+    return rows[:, 1:].reshape((h, w, 3) if color == 2 else (h, w))
 
 
 @pytest.mark.parametrize("shape", [(5, 7), (7, 5, 1), (4, 6, 3)])
 def test_a_png_holds_the_pixels(shape, rng):
     image = rng.integers(0, 256, shape).astype(np.uint8)
-    np.testing.assert_array_equal(_decoded(png.encoded(image)), image.reshape(_flat(shape)))
+    np.testing.assert_array_equal(_decoded(encode_png(image)), image.reshape(_flat(shape)))
 
 
 def _flat(shape):
@@ -479,11 +532,11 @@ def _flat(shape):
 
 def test_large_images_are_averaged_down(rng):
     image = rng.integers(0, 256, (200, 97, 3)).astype(np.uint8)
-    small = png.smaller(image)
+    small = shrink(image)
     assert small.shape == (67, 33, 3)
     np.testing.assert_array_equal(small[1, 2], np.rint(image[3:6, 6:9].mean(axis=(0, 1))))
     np.testing.assert_array_equal(small[66, 32], np.rint(image[198:, 96:].mean(axis=(0, 1))))
-    np.testing.assert_array_equal(png.smaller(image[:96, :96]), image[:96, :96])
+    np.testing.assert_array_equal(shrink(image[:96, :96]), image[:96, :96])
 
 
 def _images(made):
@@ -494,7 +547,7 @@ def test_pictures_stand_beside_their_rows(page, network, tmp_path, rng):
     z, y = network[0][:300], network[1][:300]
     images = rng.integers(0, 256, (300, 4, 4)).astype(np.uint8)
     made = page(z, labels=y, images=images, temperatures=[_temperature()])
-    assert len(_images(made)) == 2 * MOST
+    assert len(_images(made)) == 2 * MOST_EXAMPLES
     rows = [int(value.split()[1]) for key, value in made.attributes if key == "alt"]
     for row, uri in zip(rows, _images(made), strict=True):
         content = np.frombuffer(_bytes(uri), np.uint8).tobytes()
@@ -533,18 +586,18 @@ def _saved(kind):
 @pytest.mark.parametrize("kind", ["png", "jpeg", "gif", "webp", "bmp"])
 def test_a_picture_is_known_by_its_content_and_only_whole(kind):
     content = _saved(kind)
-    assert formats.kind_of(content) == kind
+    assert detect_format(content) == kind
     for damaged in (b"", content[:-9], content[: len(content) // 2], content[4:], b"\0" * 99):
-        assert formats.kind_of(damaged) is None
+        assert detect_format(damaged) is None
 
 
 def test_a_png_is_whole_if_its_checksums_are():
-    content = png.encoded(np.zeros((5, 5), np.uint8))
-    assert formats.kind_of(content) == "png"
+    content = encode_png(np.zeros((5, 5), np.uint8))
+    assert detect_format(content) == "png"
     for place in range(len(content)):
         other = bytearray(content)
         other[place] ^= 1
-        assert formats.kind_of(bytes(other)) is None, place
+        assert detect_format(bytes(other)) is None, place
 
 
 def test_damaged_pictures_are_named_and_not_embedded(page, network, tmp_path):
@@ -570,7 +623,7 @@ def test_a_folder_of_pictures_is_embedded_in_the_order_of_names(page, network, t
     (folder / "notes.txt").write_text("no picture")
     made = page(network[0][:30], images=folder, temperatures=[_temperature()])
     names = [value for key, value in made.attributes if key == "alt"]
-    rows = [pick.row for pick in _picks(network[0][:30], None, 0, 1.5).moved.picks()]
+    rows = [example.row for example in _examples(network[0][:30], None, 0, 1.5).moved.examples()]
     assert names == [f"{row:02d}.jpg" for row in rows if row != 3]
     for name, uri in zip(names, _images(made), strict=True):
         assert uri.startswith("data:image/jpeg;base64,")
@@ -588,7 +641,7 @@ def test_a_folder_of_pictures_is_embedded_in_the_order_of_names(page, network, t
         ({"names": "absent.txt"}, "names must be a file with one class on each line"),
         ({"images": np.zeros((3, 2, 2), np.uint8)}, "images must be one for each of the 40 rows"),
         ({"images": np.zeros((40, 2, 2))}, "images must be uint8"),
-        ({"images": np.zeros((40, 2, 2, 5), np.uint8)}, "images must have 1 or 3 colours, got 5"),
+        ({"images": np.zeros((40, 2, 2, 5), np.uint8)}, "images must have 1 or 3 colors, got 5"),
         ({"images": np.zeros((40, 0, 2), np.uint8)}, "images must have pixels"),
         ({"images": {40: np.zeros((2, 2), np.uint8)}}, "images must be of rows in 0..39"),
         ({"images": {-1: np.zeros((2, 2), np.uint8)}}, "images must have one row from 0 on"),
@@ -609,12 +662,12 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(
 
 
 def test_what_does_not_fit_rows_of_unknown_number_is_refused_too(network, tmp_path):
-    def blocks():
+    def batches():
         return iter([network[0][:40]])
 
     for name, value in (("names", ["a"]), ("images", np.zeros((3, 2, 2), np.uint8))):
         with pytest.raises(tepid.InputError, match=f"{name} must be one for each of the"):
-            tepid.report.write(tmp_path / "r.html", blocks, **{name: value})
+            tepid.report.write(tmp_path / "r.html", batches, **{name: value})
     assert not list(tmp_path.iterdir())
 
 
@@ -632,7 +685,7 @@ def test_whatever_is_hostile_is_only_text(page, network, tmp_path):
     folder.mkdir()
     stem = EVIL.replace("/", "∕")
     for i in range(60):
-        (folder / f"{i:02d}{stem}.png").write_bytes(png.encoded(np.zeros((2, 2), np.uint8)))
+        (folder / f"{i:02d}{stem}.png").write_bytes(encode_png(np.zeros((2, 2), np.uint8)))
     logits = tmp_path / f"{stem}.npy"
     np.save(logits, z)
     t = _temperature(method=EVIL, warnings=(EVIL,), groups={EVIL: _temperature()})
@@ -651,7 +704,7 @@ def test_whatever_is_hostile_is_only_text(page, network, tmp_path):
 
 
 def test_the_data_cannot_end_its_script():
-    text = markup.script_json({"a": EVIL, "b": [1.0, float("nan"), 0.1234567891234]})
+    text = script_json({"a": EVIL, "b": [1.0, float("nan"), 0.1234567891234]})
     assert not set("<>&\u2028") & set(text)
     assert json.loads(text) == {"a": EVIL, "b": [1, None, 0.123456789]}
 
@@ -710,7 +763,7 @@ def test_the_same_rows_give_the_same_bytes_however_they_come(tmp_path, network):
     calls = {
         "array": lambda path: tepid.report.write(path, z, labels=y, title="t"),
         "again": lambda path: tepid.report.write(path, z, labels=y, title="t"),
-        "blocks": lambda path: tepid.report.write(
+        "batches": lambda path: tepid.report.write(
             path, lambda: iter(np.array_split(z, 7)), labels=y, title="t"
         ),
         "three threads": lambda path: tepid.report.write(
@@ -757,7 +810,7 @@ def test_the_command_writes_a_report(folder, tepid_here):
     assert made.heads[0] == ("h1", "A title")
     assert [mark["name"] for mark in made.data["marks"]] == ["uncalibrated", "cal.json"]
     assert made.data["classes"]["names"] == list("abcdefghijkl")
-    assert made.data["labelled"]
+    assert made.data["labeled"]
 
 
 def test_the_report_is_called_so_where_no_name_is_given(folder, tepid_here):
@@ -765,7 +818,7 @@ def test_the_report_is_called_so_where_no_name_is_given(folder, tepid_here):
     assert (code, json.loads(out)) == (0, {"report": "report.html"})
     made = _Page((folder / "report.html").read_text("utf-8"))
     assert made.heads[0] == ("h1", "Calibration of both.npz")
-    assert not made.data["labelled"]
+    assert not made.data["labeled"]
 
 
 def test_fit_writes_a_report_too(folder, tepid_here):

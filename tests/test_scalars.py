@@ -8,7 +8,7 @@ import pytest
 import tepid
 from tepid import metrics
 from tepid.online import Monitor, Outputs, Rules
-from tepid.scalars import number, whole
+from tepid.validation import number, whole
 
 Y, P = [0, 1, 0], [[0.8, 0.2]] * 3
 Z = np.random.default_rng(0).normal(size=(100, 3)).astype(np.float32)
@@ -54,8 +54,8 @@ WHOLE = {
     "chunk": (lambda v: _monitor(chunk=v),),
     "remember": (lambda v: Rules(remember=v),),
     "every": (lambda v: Outputs(every=v),),
-    "splits": (lambda v: tepid.protocol.compare(Z, [0] * 100, splits=v),),
-    "few": (lambda v: tepid.protocol.compare(Z, [0] * 100, few=v),),
+    "splits": (lambda v: tepid.compare.compare(Z, [0] * 100, splits=v),),
+    "few": (lambda v: tepid.compare.compare(Z, [0] * 100, few=v),),
 }
 NUMBERS = {
     "level": (lambda v: metrics.bootstrap(metrics.ece, Y, P, level=v),),
@@ -71,7 +71,7 @@ NUMBERS = {
     "false_alarms": (lambda v: Rules(false_alarms=v),),
     "sample": (lambda v: Rules(sample=v),),
     "half_life": (lambda v: Rules(half_life=v),),
-    "fraction": (lambda v: tepid.protocol.compare(Z, [0] * 100, fraction=v),),
+    "fraction": (lambda v: tepid.compare.compare(Z, [0] * 100, fraction=v),),
 }
 
 

@@ -136,8 +136,7 @@ def test_another_number_of_classes_is_refused(method, fitted):
 
 
 @every_method
-def test_bad_rows_are_named_by_the_call_and_by_the_fit(method, fitted, monkeypatch):
-    monkeypatch.setattr(tepid.shapes, "_LOGITS_PER_BLOCK", 64)
+def test_bad_rows_are_named_by_the_call_and_by_the_fit(method, fitted):
     z, y = drifted(200, 3)
     for bad, got in ((np.nan, "nan for class 1"), (np.inf, "inf for class 1")):
         broken = z.copy()
@@ -150,6 +149,13 @@ def test_bad_rows_are_named_by_the_call_and_by_the_fit(method, fitted, monkeypat
         fitted[method](z)
     with pytest.raises(tepid.InputError, match=r"lie within 3\.40282e\+38 .* at row 1$"):
         fitted[method](np.array([[0.0, 0.0, 0.0], [1e300, 1e300, 1e300]]))
+
+
+def test_a_bad_row_of_a_later_batch_is_named_by_its_place_in_all(fitted):
+    z = np.zeros((500_000, 3), np.float32)  # more than one batch of the call
+    z[490_000, 1] = np.nan
+    with pytest.raises(tepid.InputError, match=r"nan for class 1 at row 490000$"):
+        fitted["vector"](z)
 
 
 @every_method

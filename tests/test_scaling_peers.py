@@ -1,5 +1,7 @@
 """Calibrators against independent implementations, and the failure of matrix scaling."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -326,9 +328,11 @@ def test_beta_calibration_is_the_minimum_with_parts_that_do_not_fall(flip, rng):
 
 
 def test_beta_calibration_knows_probabilities_that_underflow():
+    """a log p - b log(1 - p) with a = b = 1 is the log-odds: the call is the identity."""
     z = np.array([[0.0, 900.0], [0.0, 40.0], [2000.0, 0.0], [1.0, 0.0]])
-    up, down = tepid.scaling.betas.features_of(z)
-    np.testing.assert_allclose(up[0], [-900.0, 0.0], atol=1e-12)
-    np.testing.assert_allclose(down[0], [0.0, 900.0], atol=1e-12)
-    np.testing.assert_allclose(down[1, 1], 40.0, rtol=1e-12)
-    np.testing.assert_allclose(down[2], [2000.0, 0.0], atol=1e-12)
+    same = scaling.Betas("beta", samples=4, classes=2, a=np.ones(2), b=np.ones(2), c=np.zeros(2))
+    p = same(z)
+    np.testing.assert_allclose(p, softmax(z, axis=1), rtol=1e-12)
+    # Half the slope halves log-odds that are beyond what 1 - p could tell.
+    half = dataclasses.replace(same, a=np.full(2, 0.5), b=np.full(2, 0.5))
+    np.testing.assert_allclose(half(z[:2])[:, 0], np.exp([-450.0, -20.0]), rtol=1e-8)

@@ -1,4 +1,4 @@
-"""Calibrators on disk: back to the last bit, or one sentence."""
+"""Saved calibrators come back to the last bit, or are refused; see test_store.py for damage."""
 
 import dataclasses
 import io
@@ -35,11 +35,16 @@ def _members(calibrator, path):
     calibrator.save(path)
     with np.load(path) as archive:
         members = dict(archive)
-    return json.loads(str(members.pop("header"))), members
+    return json.loads(members.pop("header.json")), members
 
 
 def _write(path, header, members):
-    np.savez(path, header=np.array(json.dumps(header)), **members)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("header.json", json.dumps(header))
+        for name, array in members.items():
+            file = io.BytesIO()
+            np.save(file, array)
+            archive.writestr(f"{name}.npy", file.getvalue())
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -58,28 +63,14 @@ def test_a_saved_calibrator_comes_back_to_the_last_bit(method, fitted, tmp_path)
     assert again.keeps_argmax == c.keeps_argmax
 
 
-def test_a_crash_leaves_the_old_file_whole(fitted, tmp_path, monkeypatch):
-    path = tmp_path / "c.npz"
-    fitted["vector"].save(path)
-    before = path.read_bytes()
-    monkeypatch.setattr(np, "savez", lambda *a, **k: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        fitted["beta"].save(path)
-    assert path.read_bytes() == before
-    assert [p.name for p in tmp_path.iterdir()] == ["c.npz"]
-
-
 def test_the_header_is_json_beside_plain_arrays(fitted, tmp_path):
     header, members = _members(fitted["matrix"], tmp_path / "c.npz")
-    assert header["format"] == 1
     assert header["kind"] == "Affine"
     assert header["features"] == "logits"
-    assert sorted(members) == ["bias", "weight"]
+    assert sorted(members) == ["bias", "intercepts", "off_diagonal", "weight"]
 
 
 COMMON = {
-    "format": [2, None, "1", True],
-    "kind": ["Magic", None, 3, ["Affine"]],
     "method": [3, None],
     "samples": [-1, 1.5, "many", True],
     "classes": [1, None, 4, 3.0, 10**30],
@@ -88,13 +79,13 @@ COMMON = {
 WRONG = {
     "matrix": {
         "features": ["votes", None],
-        "off_diagonal": [-1, "x", float("nan"), float("inf")],
-        "intercepts": [-1, None],
-        "weight": [np.ones(2), np.ones((3, 2)), np.ones(3, np.float32), np.full(3, np.nan), 1.0],
-        "bias": [np.ones(4), np.full(3, np.inf), np.array(["a", "b", "c"])],
+        "off_diagonal": [np.array(-1.0), np.array(np.nan), np.array(np.inf), np.ones(2), 1.0],
+        "intercepts": [np.array(-1.0), None],
+        "weight": [np.ones(2), np.ones((3, 2)), np.full(3, np.nan), 1.0],
+        "bias": [np.ones(4), np.full(3, np.inf), np.ones(3, np.int64)],
     },
     "ensemble": {
-        "temperature": [0, -1.0, "hot", float("inf")],
+        "temperature": [np.array(0.0), np.array(-1.0), "hot", np.array(np.inf)],
         "weights": [np.ones(3), np.array([1.5, -0.5, 0.0]), np.array([0.5, 0.5])],
     },
     "histogram": {
@@ -121,15 +112,14 @@ CASES += [(m, name, v) for m, fields in WRONG.items() for name, vs in fields.ite
 def test_a_wrong_field_is_named(method, name, value, fitted, tmp_path):
     path = tmp_path / "c.npz"
     header, members = _members(fitted[method], path)
+    header.pop(name, None)
+    members.pop(name, None)
     (members if isinstance(value, np.ndarray) else header)[name] = value
-    if not isinstance(value, np.ndarray):
-        members.pop(name, None)
-    else:
-        header.pop(name, None)
     _write(path, header, members)
     # Another number of classes is noticed by the first array that does not fit it.
     named = "weight" if name == "classes" and value in (4, 10**30) else name
-    with pytest.raises(tepid.InputError, match=rf"c\.npz must (have|hold) .*{named}.*got"):
+    kind = type(fitted[method]).__name__
+    with pytest.raises(tepid.InputError, match=rf"c\.npz is not a valid {kind} file: .*{named}"):
         scaling.load(path)
 
 
@@ -137,84 +127,18 @@ def test_a_wrong_field_is_named(method, name, value, fitted, tmp_path):
 def test_a_missing_or_additional_field_is_named(method, fitted, tmp_path):
     path = tmp_path / "c.npz"
     header, members = _members(fitted[method], path)
-    for name in header.keys() - {"tepid", "format", "kind"}:
+    for name in header.keys() - {"format", "kind"}:
         _write(path, {k: v for k, v in header.items() if k != name}, members)
-        with pytest.raises(tepid.InputError, match=f"a {name} that"):
+        with pytest.raises(tepid.InputError, match=f"got a mismatch in .'{name}'"):
             scaling.load(path)
     for name in members:
         _write(path, header, {k: v for k, v in members.items() if k != name})
-        with pytest.raises(tepid.InputError, match=f"a {name} that"):
+        with pytest.raises(tepid.InputError, match=f"got a mismatch in .'{name}'"):
             scaling.load(path)
     _write(path, header | {"extra": 1}, members)
-    with pytest.raises(tepid.InputError, match=r"got \['extra'\] too"):
+    with pytest.raises(tepid.InputError, match=r"got a mismatch in \['extra'\]"):
         scaling.load(path)
     name = next(iter(members))
     _write(path, header | {name: 1}, members)
-    with pytest.raises(tepid.InputError, match="every field once"):
+    with pytest.raises(tepid.InputError, match=rf"got a mismatch in \['{name}'\]"):
         scaling.load(path)
-
-
-def _archive(header=None, compression=zipfile.ZIP_STORED, **members):
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", compression) as archive:
-        for name, content in ({"header.npy": header} | members).items():
-            if content is not None:
-                archive.writestr(name, content)
-    return file.getvalue()
-
-
-def _npy(array):
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
-
-
-HOSTILE = {
-    "empty": b"",
-    "text": b"not a zip",
-    "half a zip": b"PK\x03\x04" + b"\x00" * 40,
-    "no header": _archive(**{"a.npy": _npy(np.ones(3))}),
-    "no json": _archive(_npy(np.array("{"))),
-    "a list": _archive(_npy(np.array("[1]"))),
-    "deep": _archive(_npy(np.array("[" * 100_000))),
-    "no array": _archive(b"header"),
-    "compressed": _archive(_npy(np.array("{}")), zipfile.ZIP_DEFLATED),
-    "pickled": _archive(
-        b"\x93NUMPY\x01\x00v\x00"
-        + b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }".ljust(117)
-        + b"\ncos\nsystem\n(S'exit 1'\ntR."
-    ),
-    "vast": _archive(
-        b"\x93NUMPY\x01\x00v\x00"
-        + b"{'descr': '<f8', 'fortran_order': False, 'shape': (10**15,), }".ljust(117)
-        + b"\n"
-    ),
-    "vast number": _archive(
-        b"\x93NUMPY\x01\x00v\x00"
-        + b"{'descr': '<f8', 'fortran_order': False, 'shape': (999999999999999,), }".ljust(117)
-        + b"\n"
-    ),
-}
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_another_file_is_no_calibrator(name, tmp_path):
-    path = tmp_path / "c.npz"
-    path.write_bytes(HOSTILE[name])
-    with pytest.raises(tepid.InputError, match=r"^.*c\.npz must be a calibrator saved by tepid"):
-        scaling.load(path)
-
-
-def test_a_file_cut_anywhere_is_no_calibrator(fitted, tmp_path):
-    path = tmp_path / "c.npz"
-    fitted["beta"].save(path)
-    whole = path.read_bytes()
-    for stop in range(0, len(whole), 37):
-        path.write_bytes(whole[:stop])
-        with pytest.raises(tepid.InputError):
-            scaling.load(path)
-
-
-def test_a_file_that_is_not_there_is_said_by_the_system(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        scaling.load(tmp_path / "none.npz")

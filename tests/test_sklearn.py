@@ -1,4 +1,4 @@
-"""The estimators: scikit-learn's own checks, its own temperature scaling, and what they promise."""
+"""scikit-learn: its own estimator checks, its own temperature scaling, and our estimators."""
 
 import pickle
 import subprocess
@@ -25,12 +25,8 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tepid
-from tepid.sklearn import (
-    CalibratedClassifier,
-    CalibrationWarning,
-    TemperatureCalibrator,
-    evidence,
-)
+from tepid.sklearn import CalibratedClassifier, CalibrationWarning, TemperatureCalibrator
+from tepid.temperature import warn_unreliable
 from tests import strategies
 from tests.precision import apart
 
@@ -533,8 +529,8 @@ def test_a_doubtful_temperature_warns_once_where_fit_was_called(network):
 def test_a_status_is_said_even_without_a_sentence():
     bare = {"samples": 5, "classes": 3, "implied_accuracy": 0.5}
     with pytest.warns(CalibrationWarning, match=r"T = 2 \(uts, at-bound\)"):
-        evidence.warn(tepid.Temperature(2.0, "uts", status="at-bound", **bare))
-    evidence.warn(tepid.Temperature(2.0, "uts", **bare))
+        warn_unreliable(tepid.Temperature(2.0, "uts", status="at-bound", **bare))
+    warn_unreliable(tepid.Temperature(2.0, "uts", **bare))
 
 
 def test_nothing_is_said_where_nothing_is_doubtful(network, trained):
@@ -582,8 +578,7 @@ def test_without_scikit_learn_a_sentence_says_how_to_get_it():
     )
     assert done.stdout.strip() == "from_logits"
     assert done.stderr.strip().splitlines()[-1] == (
-        "ImportError: tepid.sklearn must have scikit-learn, got none; "
-        "pip install 'tepid[sklearn]' brings it"
+        "ImportError: tepid.sklearn needs scikit-learn: pip install 'tepid[sklearn]'"
     )
 
 

@@ -139,3 +139,28 @@ def test_another_file_is_no_calibration(tmp_path, text):
     (tmp_path / "c.json").write_text(text, encoding="latin-1")
     with pytest.raises(tepid.InputError, match=r"must (be a calibration|have calibration format)"):
         tepid.load(tmp_path / "c.json")
+
+
+def test_a_group_of_another_number_of_classes_is_refused(tmp_path):
+    _at(1.5, 3, groups={"a": _at(1.2, 4)}).save(tmp_path / "c.json")
+    with pytest.raises(tepid.InputError, match=r"c\.json must have groups of 3 classes, got 4"):
+        tepid.load(tmp_path / "c.json")
+
+
+def test_a_damaged_calibration_is_refused_or_can_be_applied(tmp_path):
+    rng = np.random.default_rng(2)
+    path = tmp_path / "c.json"
+    _at(1.5, 3, interval=(1.2, 1.8), groups={"a": _at(1.2, 3)}).save(path)
+    whole = path.read_bytes()
+    parts = [b"null", b"true", b"[]", b"{}", b"-", b"1e999", b"9" * 400, b'"', b"NaN", b"\xff"]
+    for _ in range(400):
+        place, length = int(rng.integers(len(whole))), int(rng.integers(6))
+        path.write_bytes(whole[:place] + parts[rng.integers(len(parts))] + whole[place + length :])
+        try:
+            loaded = tepid.load(path)
+        except tepid.InputError:
+            continue
+        loaded.save(path)
+        assert tepid.load(path) == loaded
+        if loaded.classes == 3:
+            assert np.isfinite(loaded(-2 * np.eye(3))).all()

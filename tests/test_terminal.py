@@ -1,30 +1,29 @@
-"""The terminal: greeting, help, doctor, progress, Ctrl-C, completion and pictures of text."""
+"""The terminal: greeting, help, doctor, progress, Ctrl-C, completion and diagrams."""
 
-import contextlib
 import importlib.metadata
-import io
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
+import typer.main
 
 import tepid
-from tepid.cli import app, diagram, output, progress, standings
+from tepid.cli.app import app
 
 VERSION = importlib.metadata.version("tepid")
-VERBS = [c.name or c.callback.__name__ for c in app.app.registered_commands]
+COMMANDS = [n for n, c in typer.main.get_command(app).commands.items() if n != "lab"]
 # Ctrl-C is ignored by what runs in the background, and its children; this gives it back.
 PROGRAM = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    "from tepid.cli.start import main; main()"
+    "from tepid.cli.main import main; main()"
 )
 SAID = "tepid: stopped; no file was left half written, and those that were there are kept"
 
@@ -116,7 +115,7 @@ def test_tepid_alone_greets_and_shows_three_commands():
 def test_greeting_imports_nothing_heavy():
     code = (
         "import sys; sys.argv = ['tepid']\n"
-        "from tepid.cli.start import main\n"
+        "from tepid.cli.main import main\n"
         "try:\n    main()\n"
         "finally:\n    assert not {'numpy', 'numba', 'matplotlib'} & set(sys.modules)"
     )
@@ -124,11 +123,11 @@ def test_greeting_imports_nothing_heavy():
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_help_with_an_example_and_speaks_json(verb, tepid_here):
-    code, out, _ = tepid_here(verb, "--help")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example_and_prints_json(command, tepid_here):
+    code, out, _ = tepid_here(command, "--help")
     assert code == 0
-    assert f"Example: tepid {verb}" in out
+    assert f"Example: tepid {command}" in out
     assert "--json" in out
 
 
@@ -153,7 +152,7 @@ def test_the_doctor_knows_every_version_and_where_the_kernels_are(tepid_here):
     tepid.Tails.of([[1.0, 0.0]])  # compiles it, or reads it
     kernels = json.loads(tepid_here("doctor", "--json")[1])["kernels"]
     if kernels["writable"]:
-        assert list(Path(kernels["cache"]).glob("tails.tail_sums-*.nbi"))
+        assert list(Path(kernels["cache"]).glob("*.nbi"))
         assert kernels["compiled"] >= 1
 
 
@@ -193,84 +192,48 @@ def test_the_doctor_finds_kernels_where_numba_was_told_to_keep_them(tmp_path):
     assert (kernels["writable"], kernels["compiled"]) == (True, 0)
 
 
-def test_the_doctor_says_that_nothing_can_be_cached(tepid_here, monkeypatch):
-    class Uncached:
-        class stats:  # noqa: N801  # as numba calls it
-            cache_path = None
-
-    tepid.Tails.of([[1.0, 0.0]])
-    monkeypatch.setattr(sys.modules["tepid.kernels.tails"], "tail_sums", Uncached)
-    found = json.loads(tepid_here("doctor", "--json")[1])["kernels"]
-    assert (found["cache"], found["writable"], found["compiled"]) == (None, False, 0)
-    assert "NUMBA_CACHE_DIR" in found["problem"]
-
-
 # --- progress
 
 
-class _Screen(io.StringIO):
-    def isatty(self):
-        return True
+@pytest.mark.slow
+def test_long_work_draws_its_stage_rate_and_time_left(vast, terminal):
+    _, screen = terminal("fit", vast)
+    drawn = _until(screen, r"reading .* \d[\d,]*/s +\d+:\d\d:\d\d")
+    assert re.search(r"[1-9][\d,]*/s", drawn)
 
 
-def _drawn(monkeypatch, patience, seconds, *reports):
-    """What the progress draws of some reports with a rest after each."""
-    screen = _Screen()
-    monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(progress, "_PATIENCE", patience)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "80")
-    with output.working(1) as engine:
-        for report in reports:
-            engine.progress(*report)
-            time.sleep(seconds)
-    return screen.getvalue()
-
-
-def test_short_work_draws_nothing(monkeypatch):
-    assert _drawn(monkeypatch, 30, 0, ("reading", 1, 2), ("reading", 2, 2)) == ""
-
-
-def test_long_work_draws_its_stage_rate_and_time_left(monkeypatch):
-    steps = [("reading", done, 1000) for done in range(50, 350, 50)]
-    drawn = _drawn(monkeypatch, 0, 0.1, *steps)
+@pytest.mark.slow
+def test_an_error_takes_the_progress_away(vast, terminal):
+    z = np.load(vast, mmap_mode="r+")
+    z[2_000_000, 7] = np.nan
+    z.flush()
+    child, screen = terminal("fit", vast)
+    drawn = _until(screen)
+    assert child.wait(30) == 2
     assert "reading" in drawn
-    assert re.search(r"[1-9]\d*/s", drawn)
-    assert re.search(r"0:00:\d\d", drawn)
-    assert drawn.rstrip().endswith("\x1b[2K")  # and wipes it away
+    said = "tepid: vast.npy must be finite, or -inf for a masked class, got nan for class 7"
+    assert re.split(r"[\r\n]+|\x1b\[\S*?[A-Za-z]", drawn.rstrip())[-1].startswith(said)
 
 
-def test_work_that_has_not_reported_yet_is_said_to_be_prepared(monkeypatch):
-    screen = _Screen()
-    monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(progress, "_PATIENCE", 0)
-    monkeypatch.setenv("TERM", "xterm")
-    with output.working(1):
-        time.sleep(0.3)
-    assert "preparing" in screen.getvalue()
+def test_without_a_terminal_no_progress_is_drawn(tmp_path):
+    np.save(tmp_path / "z.npy", 2 * np.eye(3, dtype=np.float32))
+    done = _spawn("fit", tmp_path / "z.npy", "--accuracy", "0.5", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_stage_that_begins_again_is_one_line(monkeypatch):
-    drawn = _drawn(monkeypatch, 0, 0.15, ("judging", 9, 10), ("judging", 2, 10), ("judging", 4, 10))
-    lines = [line for line in re.split(r"[\r\n]", drawn) if "judging" in line]
-    assert "40%" in lines[-1]
-    assert not [line for line in lines if line.count("judging") > 1]
+def test_a_comparison_counts_its_splits_one_at_a_time(network):
+    reports, busy = [], threading.Lock()
 
+    def progress(*report):
+        assert busy.acquire(blocking=False), "two threads report at once"
+        time.sleep(0.01)  # time enough for another thread to come in between
+        reports.append(report)
+        busy.release()
 
-def test_an_error_takes_the_bar_away(monkeypatch):
-    screen = _Screen()
-    monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(progress, "_PATIENCE", 0)
-    monkeypatch.setenv("TERM", "xterm")
-
-    def failing():
-        with output.working(1):
-            time.sleep(0.2)
-            raise tepid.InputError("no")
-
-    with pytest.raises(tepid.InputError, match=r"^no$"):
-        failing()
-    assert "\x1b[?25h" in screen.getvalue()  # the cursor is back
+    z, y = (column[:200] for column in network)
+    engine = tepid.Threads(8, progress)
+    tepid.compare.compare(z, y, methods=["uncalibrated"], splits=40, engine=engine)
+    assert reports == [("comparing", done, 40) for done in range(1, 41)]
 
 
 @pytest.mark.parametrize("rows", [1, 20_000])
@@ -283,22 +246,6 @@ def test_the_progress_of_a_csv_file_never_guesses_the_number_of_rows(rows, tmp_p
     assert max(done for _, done, _ in reports) == rows
     assert reports[0][2] is None  # nobody has counted them yet
     assert {total for _, _, total in reports} <= {None, rows}
-
-
-def test_apply_reports_how_far_it_is(tmp_path, tepid_here, monkeypatch):
-    np.save(tmp_path / "z.npy", np.eye(3, dtype=np.float32))
-    calibration = tepid.Temperature(2.0, "made", samples=3, classes=3, implied_accuracy=0.5)
-    calibration.save(tmp_path / "cal.json")
-    reports = []
-    monkeypatch.setattr(
-        "tepid.cli.progress._reporter", lambda _: lambda *report: reports.append(report)
-    )
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    code, _, _ = tepid_here(
-        "apply", tmp_path / "cal.json", tmp_path / "z.npy", "-o", tmp_path / "p.npy"
-    )
-    assert code == 0
-    assert reports == [("applying", 3, 3)]
 
 
 # --- Ctrl-C
@@ -321,42 +268,25 @@ def test_ctrl_c_stops_a_fit_with_a_sentence_and_keeps_the_old_file(vast, termina
     assert sorted(p.name for p in vast.parent.iterdir()) == ["cal.json", "vast.npy"]
 
 
-def _written(child, folder):
-    """Whether a process has begun to write into a folder: under a hidden name, or under none."""
-    if any(path.stat().st_size for path in folder.glob(".p.csv.*")):
-        return True
-    for file in Path(f"/proc/{child.pid}/fd").glob("*"):
-        with contextlib.suppress(OSError):  # closed by now
-            place = str(file.readlink())
-            nameless = place.startswith(str(folder)) and place.endswith("(deleted)")
-            if nameless and file.stat().st_size:
-                return True
-    return False
-
-
 @pytest.mark.slow
-def test_ctrl_c_leaves_no_temporary_file(vast):
+def test_ctrl_c_leaves_no_temporary_file(vast, terminal):
     calibration = vast.with_name("cal.json")
     tepid.Temperature(2.0, "made", samples=3, classes=1000, implied_accuracy=0.5).save(calibration)
-    child = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, "apply", calibration, vast, "-o", vast.with_name("p.csv")],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-    )
-    while child.poll() is None and not _written(child, vast.parent):
-        time.sleep(0.05)
+    child, screen = terminal("apply", calibration, vast, "-o", vast.with_name("p.csv"))
+    _until(screen, r"applying .* \d[\d,]*/s")  # some rows are written
     child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=30)
-    assert (child.returncode, out, err) == (130, "", f"{SAID}\n")
+    said = _until(screen)
+    assert child.wait(30) == 130
+    assert said.replace("\r", "").endswith(f"{SAID}\n")
+    assert child.stdout.read() == b""
     assert sorted(p.name for p in vast.parent.iterdir()) == ["cal.json", "vast.npy"]
 
 
 def test_where_ctrl_c_is_ignored_it_stays_so():
     code = (
         "import os, signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        "from tepid.cli.stopping import stoppable\n"
-        "with stoppable():\n    os.kill(os.getpid(), signal.SIGINT); print('went on')\n"
+        "from tepid.cli.main import handle_interrupts\n"
+        "with handle_interrupts():\n    os.kill(os.getpid(), signal.SIGINT); print('went on')\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert (done.returncode, done.stdout.split()) == (0, [b"went", b"on"])
@@ -364,13 +294,13 @@ def test_where_ctrl_c_is_ignored_it_stays_so():
 
 def test_ctrl_c_while_the_command_is_still_loading_is_a_sentence_too():
     code = PROGRAM.replace(
-        "from tepid.cli.start",
+        "from tepid.cli.main",
         "import os, sys\n"
         "class Slow:\n"
         "    def find_spec(self, name, *_):\n"
         "        if name == 'typer': os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.meta_path.insert(0, Slow())\n"
-        "from tepid.cli.start",
+        "from tepid.cli.main",
     )
     done = subprocess.run(
         [sys.executable, "-c", code, "--help"], capture_output=True, encoding="utf-8", check=False
@@ -410,52 +340,44 @@ def test_help_says_how_to_have_completion(tepid_here):
     assert "Tab completes commands and options" in out
 
 
-# --- the diagram
-
-
-def _text_of(table, width=80, **environment):
-    screen = io.StringIO()
-    environment = {"TERM": "xterm"} | environment
-    Console(file=screen, width=width, force_terminal=True, _environ=environment).print(table)
-    return screen.getvalue()
+# --- tables and diagrams
 
 
 @pytest.fixture
-def scored(network):
+def scored(network, tmp_path):
+    """Files of a made-up network whose right temperature is 2, and the calibration."""
     z, y = network
-    return {
-        name: 1000 * tepid.Reliability.of_logits(z, y, temperature=t)
-        for name, t in (("before", 1.0), ("after", 2.0))
-    }
+    np.savez(tmp_path / "z.npz", logits=z, labels=y)
+    t = tepid.Temperature(2.0, "made", samples=9, classes=z.shape[1], implied_accuracy=0.5)
+    t.save(tmp_path / "cal.json")
+    found = [tepid.Reliability.of_logits(z, y, temperature=t) for t in (1.0, 2.0)]
+    return tmp_path / "z.npz", tmp_path / "cal.json", found
 
 
-def test_the_diagram_of_millions_of_rows_fits_and_lines_up_in_80_columns(scored):
-    text = re.sub(r"\x1b\[\d*m", "", _text_of(diagram.side_by_side(scored)))
-    title, head, *rows = text.rstrip("\n").split("\n")
-    assert re.search(r" [1-9]\d{6}\b", text)
-    assert {len(line) for line in rows} == {len(head)} == {len(title)}
-    assert len(head) <= 80
-    assert len(rows) == sum(scored["before"].count + scored["after"].count > 0)
+def test_the_diagram_lines_up_in_80_columns_and_marks_what_is_apart(scored, tepid_here):
+    file, calibration, found = scored
+    code, out, _ = tepid_here("score", file, "-c", calibration, "--draws", "0")
+    assert code == 0
+    title, head, *rows = out[out.index("reliability (") :].rstrip("\n").split("\n")
+    assert {len(line) for line in rows} == {len(head)}
+    assert max(len(head), len(title.rstrip())) <= 80
+    assert len(rows) == sum(found[0].count + found[1].count > 0)
     for line in rows:
-        before = line[head.index("before") :][:20]
-        assert set(before) <= set("█·◆ ")
+        assert set(line[head.index("before") :][:20]) <= set("█·◆ ")
+    filled = [r.count > 0 for r in found]
+    gaps = np.concatenate([
+        abs((r.correct - r.confidence)[there] / r.count[there]) > 0.1
+        for r, there in zip(found, filled, strict=True)
+    ])  # fmt: skip
+    assert "".join(rows).count("!") == gaps.sum()
+    assert 0 < gaps.sum() < len(gaps)
 
 
-def test_a_comparison_of_every_method_fits_in_80_columns(network):
-    z, y = network[0][:600], network[1][:600]
-    result = tepid.protocol.compare(z, y, methods="all", others=[z], source=(z, y), splits=3)
-    assert len(result["methods"]) > 12
-    lines = re.sub(r"\x1b\[\d*m", "", _text_of(standings.table(result), width=120)).splitlines()
-    assert len(lines) == len(result["methods"]) + 1
-    assert max(len(line.rstrip()) for line in lines) <= 80
-
-
-def test_without_colour_the_diagram_has_none_and_still_marks_what_is_apart(scored):
-    text = _text_of(diagram.side_by_side(scored), NO_COLOR="1")
-    assert not re.findall(r"\x1b\[3[1-7]m", text)
-    assert re.findall(r"\x1b\[3[16]m", _text_of(diagram.side_by_side(scored)))
-    gaps = [
-        abs(b.accuracy - b.confidence) > 0.1 for r in scored.values() for b in tepid.plots.bins(r)
-    ]
-    assert text.count("!") == sum(gaps) + 1  # and once in the title
-    assert 0 < sum(gaps) < len(gaps)
+def test_a_comparison_of_every_method_fits_in_80_columns(scored, tepid_here):
+    file = scored[0]
+    line = ("compare", file, "--methods", "all", "--also", file, "--source", file)
+    code, out, _ = tepid_here(*line, "--splits", "3", "--fraction", "0.1")
+    assert code == 0
+    rows = [line for line in out.splitlines() if "±" in line][1:]  # the first is the title
+    assert len(rows) > 12
+    assert max(len(line.rstrip()) for line in rows) <= 80

@@ -1,4 +1,4 @@
-"""Models of PyTorch: what is calibrated, what is left as it was, and what is kept."""
+"""PyTorch: what `calibrate` and `Warmup` find, restore and save."""
 
 import collections
 import copy
@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import tracemalloc
+import warnings
 import weakref
 from pathlib import Path
 from typing import NamedTuple
@@ -33,7 +34,16 @@ torch = needed("torch")
 from torch import nn  # noqa: E402  # only where torch is there
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset  # noqa: E402
 
-from tepid.torch import AllReduced, Calibrated, Warmup, calibrate  # noqa: E402
+from tepid.torch import (  # noqa: E402
+    AllReduced,
+    Calibrated,
+    CalibrationWarning,
+    Warmup,
+    calibrate,
+)
+
+# Most of these rows are few, or made up.
+pytestmark = pytest.mark.filterwarnings("ignore::tepid.torch.CalibrationWarning")
 
 ROOT = Path(__file__).parents[1]
 
@@ -92,7 +102,7 @@ def test_shuffling_changes_nothing(rows, alone):
 def test_every_kind_of_evidence_finds_what_the_function_finds(network, rows):
     z, y = network
     few, old = (z[:50], y[:50]), (z[1000:3000], y[1000:3000])
-    labelled = _loader(rows, torch.from_numpy(y))
+    labeled = _loader(rows, torch.from_numpy(y))
     cases = [
         ({"accuracy": 0.7}, tepid.from_accuracy(z, 0.7)),
         ({"guarded": True}, tepid.guarded(z)),
@@ -104,7 +114,7 @@ def test_every_kind_of_evidence_finds_what_the_function_finds(network, rows):
         ({"source": [tuple(map(torch.from_numpy, old))]}, tepid.from_source(z, *old)),
     ]
     for options, expected in cases:
-        found = calibrate(nn.Identity(), labelled, **options).calibration
+        found = calibrate(nn.Identity(), labeled, **options).calibration
         assert found.value == pytest.approx(expected.value, rel=1e-9), options
         assert found.method == expected.method
 
@@ -466,10 +476,20 @@ def test_a_masked_class_is_legal(rows):
     assert found == pytest.approx(tepid.from_logits(masked.numpy()).value, rel=1e-9)
 
 
-def test_what_speaks_against_a_temperature_goes_to_the_log(rows, caplog):
-    calibrate(nn.Identity(), [rows[:400]])
-    assert "below 1000 rows and there are 400" in caplog.text
-    assert {record.name for record in caplog.records} == {"tepid"}
+def test_an_unreliable_temperature_warns_once_where_calibrate_was_called(rows):
+    with pytest.warns(CalibrationWarning, match=r"T = .* \(uts, ok\): ") as caught:
+        calibrate(nn.Identity(), [rows[:400]])
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert "below 1000 rows and there are 400" in str(caught[0].message)
+    assert CalibrationWarning is tepid.sklearn.CalibrationWarning
+
+
+def test_a_reliable_temperature_does_not_warn(network, rows):
+    labeled = _loader(rows, torch.from_numpy(network[1]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        calibrate(nn.Identity(), labeled, labels=True)
 
 
 def test_without_torch_the_extra_is_named(tmp_path):
@@ -784,15 +804,15 @@ def test_training_does_not_count(rows):
     assert serving.seen == 1000
 
 
-def test_a_warm_up_keeps_nothing_of_the_graph_and_nothing_afterwards(rows):
+def test_a_warm_up_saves_copies_without_gradients_and_nothing_afterwards(rows):
     model = nn.Linear(12, 12).eval()
     serving = Warmup(model, samples=1000)
-    answer = serving(rows[:600])
-    assert answer.requires_grad
-    assert not any(part.requires_grad for part in serving._kept)
-    assert serving._kept[0].untyped_storage().nbytes() == 600 * 12 * 4
+    assert serving(rows[:600]).requires_grad
+    kept = serving.get_extra_state()["kept"]
+    assert not kept.requires_grad
+    assert kept.shape == (600, 12)
     serving(rows[600:])
-    assert serving._kept == []
+    assert serving.get_extra_state()["kept"] is None
 
 
 def test_a_saved_warm_up_goes_on_where_it_was(rows):
@@ -930,9 +950,9 @@ class Elsewhere(torch.Tensor):
 @pytest.fixture
 def elsewhere(monkeypatch):
     """Sends a tensor there, and gives the sizes of what came back."""
-    known = tepid.arrays.is_foreign
+    known = tepid.validation.is_foreign
     monkeypatch.setattr(
-        tepid.arrays, "is_foreign", lambda data: isinstance(data, Elsewhere) or known(data)
+        tepid.validation, "is_foreign", lambda data: isinstance(data, Elsewhere) or known(data)
     )
     Elsewhere.brought.clear()
     return lambda tensor: tensor.as_subclass(Elsewhere)
@@ -955,7 +975,7 @@ def test_what_is_elsewhere_is_summed_there_and_only_sums_come_back(
     # Confidence changes by less than log T does.
     close = apart(here, there) + 2 * CONFIDENCE
     assert there.implied_accuracy == pytest.approx(here.implied_accuracy, abs=close)
-    # Per class at most, or, of labelled rows, the logit of each row's label.
+    # Per class at most, or, of labeled rows, the logit of each row's label.
     assert 0 < max(Elsewhere.brought) <= largest
 
 
@@ -1002,15 +1022,48 @@ def test_spilling_and_old_sets_bring_back_one_batch_at_a_time(network, rows, els
     assert max(Elsewhere.brought) <= 1000 * 12
 
 
-def test_nothing_of_the_reference_hides_a_copy_to_memory():
-    # The device `meta` has no values, so that whatever reads one fails there.
-    from tepid.kernels import reference  # noqa: PLC0415  # this test alone
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ({5: float("nan")}, "got nan for class 5 at row 33"),
+        ({5: float("inf")}, "got inf for class 5 at row 33"),
+        ({k: float("-inf") for k in range(12)}, "got -inf for every class at row 33"),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+def test_probabilities_elsewhere_refuse_the_rows_that_are_refused_here(
+    rows, elsewhere, bad, said, dtype
+):
+    t = _temperature(1.5)
+    hurt = rows[:60].clone().to(getattr(torch, dtype))
+    for k, value in bad.items():
+        hurt[33, k] = value
+    images = hurt.reshape(5, 3, 4, 12).permute(0, 3, 1, 2)
+    for z, options in ((hurt, {}), (images, {"class_axis": 1})):
+        for there in (z, elsewhere(z)):
+            with pytest.raises(tepid.InputError, match=said):
+                t(there, **options)
 
-    z = torch.empty((50, 7), device="meta")
-    for step in (reference._softmax, lambda xp, d: reference._pairs(xp, d, d, [], [])):
-        step(torch, z)
-    with pytest.raises((NotImplementedError, RuntimeError), match="meta"):
-        reference.tail_sums(z, np.ones(50))  # the first thing read is whether a row is bad
+
+@pytest.mark.parametrize("value", [1e-300, 1e-3, 1.5, 1e3, 1e300])
+def test_probabilities_elsewhere_are_those_of_here(rows, elsewhere, value):
+    t = _temperature(value)
+    masked = rows[:60].clone()
+    masked[7, 2] = float("-inf")
+    masked[8] += 1e4
+    for z in (masked, masked.double(), masked[:0]):
+        there = t(elsewhere(z))
+        assert isinstance(there, Elsewhere)
+        torch.testing.assert_close(there.as_subclass(torch.Tensor), t(z), atol=1e-6, rtol=1e-5)
+    assert not Elsewhere.brought
+    binary = _temperature(value, classes=2)
+    for z in (masked[:, 0], masked[:, :1]):
+        there = binary(elsewhere(z)).as_subclass(torch.Tensor)
+        torch.testing.assert_close(there, binary(z), atol=1e-6, rtol=1e-5)
+    hurt = masked[:, 0].clone()
+    hurt[3] = float("nan")
+    with pytest.raises(tepid.InputError, match="got nan for class 1 at row 3"):
+        binary(elsewhere(hurt))
 
 
 def test_probabilities_of_tensors_without_values_have_the_right_shape_and_device():

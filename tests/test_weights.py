@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import tepid
 from tepid import metrics
+from tepid.lab.odds import from_odds
 from tepid.sources import open_source
 
 # The estimators of scikit-learn warn of every temperature that has warnings.
@@ -134,8 +135,8 @@ METHODS = {
         r.z, sample_weight=u, groups=r.site
     ),
     "tepid.guarded(sample_weight) abstains": lambda r, u: tepid.guarded(r.z / 9, sample_weight=u),
-    "tepid.from_odds(sample_weight)": lambda r, u: tepid.from_odds(r.z, sample_weight=u),
-    "tepid.from_odds(sample_weight) groups": lambda r, u: tepid.from_odds(
+    "tepid.lab.odds.from_odds(sample_weight)": lambda r, u: from_odds(r.z, sample_weight=u),
+    "tepid.lab.odds.from_odds(sample_weight) groups": lambda r, u: from_odds(
         r.z, prior=[0.2, 0.2, 0.2, 0.4], sample_weight=u, groups=r.site
     ),
     "tepid.from_accuracy(sample_weight)": lambda r, u: tepid.from_accuracy(
@@ -168,24 +169,15 @@ METHODS = {
     "tepid.from_models(sample_weight) groups": lambda r, u: tepid.from_models(
         r.z, r.one, r.two, sample_weight=u, groups=r.site
     ),
-    **{
-        f"tepid.from_source(sample_weight) {shift}": lambda r, u, shift=shift: tepid.from_source(
-            r.z, OLD.z, OLD.y, shift=shift, sample_weight=u
-        )
-        for shift in ("any", "label", "none")
-    },
-    **{
-        f"tepid.from_source(sample_weight) {shift}, groups": lambda r, u, shift=shift: (
-            tepid.from_source(r.z, OLD.z, OLD.y, shift=shift, sample_weight=u, groups=r.site)
-        )
-        for shift in ("any", "label", "none")
-    },
-    **{
-        f"tepid.from_source(source_weight) {shift}": lambda r, u, shift=shift: tepid.from_source(
-            OLD.z, r.z, r.y, shift=shift, source_weight=u
-        )
-        for shift in ("any", "label", "none")
-    },
+    "tepid.from_source(sample_weight)": lambda r, u: tepid.from_source(
+        r.z, OLD.z, OLD.y, sample_weight=u
+    ),
+    "tepid.from_source(sample_weight) groups": lambda r, u: tepid.from_source(
+        r.z, OLD.z, OLD.y, sample_weight=u, groups=r.site
+    ),
+    "tepid.from_source(source_weight)": lambda r, u: tepid.from_source(
+        OLD.z, r.z, r.y, source_weight=u
+    ),
     "tepid.from_source(source_weight) weak": lambda r, u: tepid.from_source(
         OLD.z, r.z, (r.y + (r.y == 2)) % (GARBAGE + 1), source_weight=u
     ),
@@ -212,7 +204,7 @@ METHODS = {
         open_source(r.z, sample_weight=u), r.one, r.two
     ),
     "tepid.sources.open_source(sample_weight) source": lambda r, u: tepid.from_source(
-        OLD.z, open_source(r.z, labels=r.y, sample_weight=u), shift="label"
+        OLD.z, open_source(r.z, labels=r.y, sample_weight=u)
     ),
     "tepid.sources.open_source(sample_weight) target": lambda r, u: tepid.from_source(
         open_source(r.z, sample_weight=u), OLD.z, OLD.y
@@ -423,8 +415,8 @@ CORE = [
     "tepid.from_accuracy(sample_weight) mapping",
     "tepid.from_labels(sample_weight)",
     "tepid.from_models(sample_weight) majority",
-    "tepid.from_source(sample_weight) any",
-    "tepid.from_source(source_weight) label",
+    "tepid.from_source(sample_weight)",
+    "tepid.from_source(source_weight)",
     "tepid.metrics.nll(sample_weight)",
     "tepid.metrics.ece_equal_mass(sample_weight)",
     "tepid.metrics.smooth_ece(sample_weight)",
@@ -453,17 +445,6 @@ def _or_refusal(case, rows, u):
         return str(error)
 
 
-def test_a_sample_of_too_many_rows_counts_weights(monkeypatch):
-    monkeypatch.setattr("tepid.methods.frequencies._MOST", 100 * K)
-    u = np.random.default_rng(5).integers(0, 4, N)
-    found, expected = (
-        tepid.from_source(rows.z, OLD.z, OLD.y, shift="label", sample_weight=weight)
-        for rows, weight in ((ROWS, u), (ROWS.take(np.repeat(np.arange(N), u)), None))
-    )
-    assert "come from 100 of the" in " ".join(found.warnings)
-    _assert_same(found, expected, repeated=True)
-
-
 # --- what cannot honor a weight
 
 
@@ -473,7 +454,7 @@ REFUSED = {
         open_source(ROWS.z, sample_weight=u), debias=True
     ),
     "debias of scikit-learn": lambda u: _calibrator(ROWS, u, debias=True),
-    "compare": lambda u: tepid.protocol.compare(
+    "compare": lambda u: tepid.compare.compare(
         ROWS.z, ROWS.y, source=(open_source(OLD.z, sample_weight=u), OLD.y)
     ),
     "monitor": lambda u: tepid.online.Monitor.from_reference(
@@ -538,13 +519,12 @@ def test_a_report_shows_no_row_of_weight_zero(tmp_path):
 OPTIONS = {
     "logits": [],
     "guarded": ["--guarded"],
-    "odds": ["--odds"],
     "accuracy": ["--accuracy", "0.9±0.01"],
     "labels": ["--labels", "y.npy"],
     "groups": ["--groups", "site.npy"],
     "models": ["--also", "one.npy", "--also", "two.npy"],
     "few": ["--few", "few.npz"],
-    **{f"source {shift}": ["--source", "old.npz", "--shift", shift] for shift in ("any", "label")},
+    "source": ["--source", "old.npz"],
 }
 
 
@@ -673,9 +653,9 @@ def test_every_public_function_with_weights_is_tested_here():
 
 
 def test_every_command_with_weights_is_tested_here():
-    from tepid.cli import app  # noqa: PLC0415  # rich and typer, only here
+    from tepid.cli.app import app  # noqa: PLC0415  # rich and typer, only here
 
-    commands = typer.main.get_command(app.app).commands
+    commands = typer.main.get_command(app).commands
     names = {
         name
         for name, command in commands.items()

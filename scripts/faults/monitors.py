@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import tepid
 from faults.killing import Account, End, finished, killed
 from tepid.online import Monitor, Outputs, Rules, read_log
 
@@ -49,6 +50,13 @@ def made(folder: Path, rng: np.random.Generator) -> Watch:
 def trial(watch: Watch, rng: np.random.Generator, account: Account) -> None:
     """From the first batch to the last, killed on the way."""
     _begin(watch)
+    try:
+        _disturb(watch, rng, account)
+    except tepid.InputError:
+        account.check(NAME, "the saved state can be loaded", holds=False)
+
+
+def _disturb(watch: Watch, rng: np.random.Generator, account: Account) -> None:
     for _ in range(rng.integers(1, 4)):
         before = _seen(watch)
         reading, writing = os.pipe()
@@ -72,7 +80,7 @@ def trial(watch: Watch, rng: np.random.Generator, account: Account) -> None:
     holds = found == watch.temperature
     account.check(NAME, f"T is {watch.temperature}, got {found}", holds=holds)
     names = {watch.state.name, watch.log.name}
-    account.check_folder(NAME, watch.folder, names, set())
+    account.check_folder(NAME, watch.folder, names)
 
 
 def _begin(watch: Watch) -> None:

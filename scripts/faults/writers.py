@@ -82,7 +82,7 @@ def trial(writer: Writer, rng: np.random.Generator, account: Account) -> None:
     account.did(writer.victim, "kill -9")
     holds = writer.path.read_bytes() in writer.whole
     account.check(writer.victim, "the file is the old or the new one, whole", holds=holds)
-    account.check_folder(writer.victim, writer.path.parent, {writer.path.name}, set(writer.whole))
+    account.check_folder(writer.victim, writer.path.parent, {writer.path.name})
     writer.write(writer.path, 0)
     alone = list(writer.path.parent.iterdir()) == [writer.path]
-    account.check(writer.victim, "the next to write leaves nothing else", holds=alone)
+    account.check(writer.victim, "the next writer leaves nothing else", holds=alone)

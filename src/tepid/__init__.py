@@ -5,29 +5,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tepid import (
-        arrays,
+        compare,
         demo,
         engines,
         errors,
         metrics,
         online,
-        optimum,
-        protocol,
         report,
         scaling,
         shapes,
         sources,
+        summaries,
+        validation,
     )
     from tepid import lab as lab
     from tepid import onnx as onnx
     from tepid import plots as plots
     from tepid import sklearn as sklearn
     from tepid import torch as torch
-    from tepid.arrays import logits_of
-    from tepid.curve import Curve
     from tepid.engines import Threads
     from tepid.errors import InputError
-    from tepid.lattice import Lattice
     from tepid.methods import (
         Advice,
         Summaries,
@@ -38,7 +35,6 @@ if TYPE_CHECKING:
         from_labels,
         from_logits,
         from_models,
-        from_odds,
         from_source,
         from_summaries,
         guarded,
@@ -48,9 +44,12 @@ if TYPE_CHECKING:
         summarise,
         would_help,
     )
-    from tepid.reliability import Reliability
-    from tepid.tails import Tails
+    from tepid.summaries.curve import Curve
+    from tepid.summaries.lattice import Lattice
+    from tepid.summaries.reliability import Reliability
+    from tepid.summaries.tails import Tails
     from tepid.temperature import Temperature, load
+    from tepid.validation import logits_of
 
 # Names are imported when first used, so that `tepid --help` does not wait for numba.
 _HOMES = {
@@ -59,11 +58,11 @@ _HOMES = {
     "from_summaries": "methods",
     "merged": "methods",
     "summarise": "methods",
-    "Curve": "curve",
+    "Curve": "summaries.curve",
     "InputError": "errors",
-    "Lattice": "lattice",
-    "Reliability": "reliability",
-    "Tails": "tails",
+    "Lattice": "summaries.lattice",
+    "Reliability": "summaries.reliability",
+    "Tails": "summaries.tails",
     "Temperature": "temperature",
     "Threads": "engines",
     "advise": "methods",
@@ -73,28 +72,27 @@ _HOMES = {
     "from_labels": "methods",
     "from_logits": "methods",
     "from_models": "methods",
-    "from_odds": "methods",
     "from_source": "methods",
     "guarded": "methods",
     "judged": "methods",
     "labels_to_halve": "methods",
     "load": "temperature",
-    "logits_of": "arrays",
+    "logits_of": "validation",
     "would_help": "methods",
 }
 _MODULES = (
-    "arrays",
+    "compare",
     "demo",
     "engines",
     "errors",
     "metrics",
     "online",
-    "optimum",
-    "protocol",
     "report",
     "scaling",
     "shapes",
     "sources",
+    "summaries",
+    "validation",
 )
 # Reached by name and not by `import *`, which must work without the extra that each of them needs.
 _EXTRAS = ("lab", "onnx", "plots", "sklearn", "torch")
@@ -110,7 +108,7 @@ __all__ = [
     "Temperature",
     "Threads",
     "advise",
-    "arrays",
+    "compare",
     "counted",
     "demo",
     "engines",
@@ -120,7 +118,6 @@ __all__ = [
     "from_labels",
     "from_logits",
     "from_models",
-    "from_odds",
     "from_source",
     "from_summaries",
     "guarded",
@@ -131,13 +128,13 @@ __all__ = [
     "merged",
     "metrics",
     "online",
-    "optimum",
-    "protocol",
     "report",
     "scaling",
     "shapes",
     "sources",
+    "summaries",
     "summarise",
+    "validation",
     "would_help",
 ]
 

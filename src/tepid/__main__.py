@@ -1,5 +1,5 @@
 """`python -m tepid`."""
 
-from tepid.cli.start import main
+from tepid.cli.main import main
 
 main()

@@ -26,6 +26,10 @@ class RowError(InputError):
         return RowError(name or self.name, self.must, self.got, start + self.row)
 
 
+class CalibrationWarning(UserWarning):
+    """The temperature is unreliable, or so is the way in which it was fitted."""
+
+
 class ProbabilityWarning(UserWarning):
     """The values look like probabilities and were taken for logits."""
 

@@ -90,6 +90,9 @@ def matrix(logits: Any) -> Any:
     if logits.ndim != 2:
         raise InputError(f"logits must have two dimensions, got shape {tuple(logits.shape)}")
     if class_count(logits) != logits.shape[1]:
+        if hasattr(logits, "__array_namespace__") and not isinstance(logits, np.ndarray):
+            xp = logits.__array_namespace__()
+            return xp.concat([xp.zeros_like(logits), logits], axis=1)
         if hasattr(logits, "new_zeros"):  # a tensor, which stays on its device
             both = logits.new_zeros((len(logits), 2))
         else:

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import sys
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +14,11 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from tepid import arrays, errors, shapes
+from tepid import errors, shapes, validation
 from tepid.errors import InputError
 from tepid.kernels import scores
-from tepid.replacing import replacing
+from tepid.store import atomic_write
+from tepid.validation import Float64
 
 FORMAT = 1
 Status = Literal["ok", "at-bound", "not-identified", "abstained"]
@@ -30,7 +32,8 @@ class Temperature:
     fitted to: if the model's accuracy there is another number, T is wrong by at least that much in
     ECE. `precision` bounds the relative error of `value` against the exact optimum; for UTS, over
     the pairs that it drew, of which one within 1e-6 of its threshold may fall on either side.
-    `groups` holds a temperature for each group that was fitted apart.
+    `prior_spread` is the standard deviation of the prior on log T where one was used, for few
+    labels. `groups` holds a temperature for each group that was fitted apart.
 
     >>> Temperature(2.0, "labels", samples=10, classes=2, implied_accuracy=0.8)([[0.0, 4.0]])
     array([[0.119, 0.881]])
@@ -47,10 +50,11 @@ class Temperature:
     sensitivity: tuple[float, float] | None = None
     precision: float = 5e-6
     warnings: tuple[str, ...] = ()
+    prior_spread: float | None = None
     groups: Mapping[str, "Temperature"] = dataclasses.field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        arrays.check_temperature(self.value)
+        validation.check_temperature(self.value)
 
     def __float__(self) -> float:
         return self.value
@@ -73,14 +77,16 @@ class Temperature:
         """
         if probabilities:
             return self(
-                arrays.log_probabilities(logits, class_axis), groups=groups, class_axis=class_axis
+                validation.log_probabilities(logits, class_axis),
+                groups=groups,
+                class_axis=class_axis,
             )
         if groups is not None:
             return self._by_group(logits, groups, class_axis)
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(logits, torch.Tensor):
             return self._tensor(torch, logits, class_axis)
-        z = shapes.class_last(arrays.as_array(logits), class_axis)
+        z = shapes.class_last(validation.as_array(logits), class_axis)
         if z.ndim == 1 and self.classes > 2:
             raise InputError(
                 f"logits must be (n, {self.classes}), or logits[None] for one row, "
@@ -88,8 +94,8 @@ class Temperature:
             )
         k = shapes.class_count(z)
         self.check_classes(k)
-        if arrays.look_like_probabilities(z):
-            arrays.warn_probabilities()
+        if validation.look_like_probabilities(z):
+            validation.warn_probabilities()
         lead = z.shape[:1] if z.ndim == 1 else z.shape[:-1]
         wide = z.dtype.kind == "f" and z.dtype.itemsize >= np.float64().itemsize
         out = np.empty((*lead, k), np.float64 if wide else np.float32)
@@ -101,9 +107,9 @@ class Temperature:
         return shapes.class_back(out, class_axis)
 
     def _by_group(self, logits: Any, groups: Any, class_axis: int | None) -> Any:
-        names = arrays.group_column(groups)
+        names = validation.group_column(groups)
         out = self(logits, class_axis=class_axis)
-        rows = shapes.class_last(arrays.as_array(logits), class_axis)
+        rows = shapes.class_last(validation.as_array(logits), class_axis)
         lead = np.shape(rows)[: max(1, rows.ndim - 1)]
         if np.ndim(groups) > 1 and np.shape(groups) != lead:
             raise InputError(f"groups must have the shape {lead}, got {np.shape(groups)}")
@@ -120,23 +126,30 @@ class Temperature:
     def _block(self, z: Any, dtype: Any, start: int) -> Any:
         out = np.empty((len(z), self.classes), dtype)
         try:
-            block = arrays.block(z) if dtype == np.float32 else arrays.centred(shapes.matrix(z))
+            block = (
+                validation.block(z) if dtype == np.float32 else validation.centred(shapes.matrix(z))
+            )
             bad = scores.softmax(block, min(1.0 / self.value, sys.float_info.max), out)
             if bad >= 0:
-                raise arrays.unusable(z, bad)
+                raise validation.unusable(z, bad)
         except errors.RowError as error:
             raise error.moved(start) from None
         return out
 
     def _tensor(self, torch: Any, logits: Any, class_axis: int | None) -> Any:
-        if logits.device.type == "cpu":
-            return torch.from_numpy(self(arrays.as_array(logits), class_axis=class_axis))
+        if not validation.is_foreign(logits):
+            return torch.from_numpy(self(validation.as_array(logits), class_axis=class_axis))
         z = shapes.class_last(logits, class_axis)
         if z.ndim == 1 or z.shape[-1] == 1:
             z = shapes.matrix(z.reshape(-1)).reshape(*(z.shape if z.ndim == 1 else z.shape[:-1]), 2)
         self.check_classes(z.shape[-1])
-        dtype = z.dtype if z.dtype == torch.float64 else torch.float32
-        return shapes.class_back(torch.softmax(z.to(dtype) / self.value, dim=-1), class_axis)
+        z = z.to(z.dtype if z.dtype == torch.float64 else torch.float32)
+        # inf - inf is NaN, so a row is NaN somewhere exactly if it cannot be used.
+        distance = z - z.amax(dim=-1, keepdim=True)
+        _refuse_unusable(z, distance)
+        limits = torch.finfo(z.dtype)
+        beta = min(max(1.0 / self.value, limits.tiny), limits.max)
+        return shapes.class_back(torch.softmax(beta * distance, dim=-1), class_axis)
 
     def check_classes(self, classes: int) -> None:
         """Refuse logits of another number of classes than the calibration's."""
@@ -156,12 +169,56 @@ class Temperature:
     def _fields(self) -> dict[str, Any]:
         fields = dataclasses.asdict(dataclasses.replace(self, groups={}))
         del fields["groups"]
+        if self.prior_spread is None:
+            del fields["prior_spread"]
         return {"temperature": fields.pop("value")} | fields
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON; a crash leaves the old file whole."""
-        with replacing(path) as file:
+        with atomic_write(path) as file:
             file.write((json.dumps(self.as_dict(), indent=2) + "\n").encode())
+
+
+def _refuse_unusable(z: Any, distance: Any) -> None:
+    """Raise for the first row of a tensor whose distances to its maximum are NaN."""
+    if z.is_meta:  # a tensor without values
+        return
+    bad = distance.isnan().any(dim=-1).reshape(-1)
+    if bool(bad.any()):
+        row = int(bad.int().argmax())
+        values = z.detach().reshape(-1, z.shape[-1])[row : row + 1].cpu()
+        raise validation.unusable(values, 0).moved(row)
+
+
+def softmax(logits: Any, temperature: float = 1.0) -> Float64:
+    """The softmax of logits / T as (n, k) in float64; raises and names the row if one is invalid.
+
+    >>> softmax([[0.0, 4.0]], 2.0)
+    array([[0.119, 0.881]])
+    """
+    z = validation.as_array(logits)
+    block = validation.block(z)
+    p = np.empty(block.shape)
+    bad = scores.softmax(block, 1.0 / temperature, p)
+    if bad >= 0:
+        raise validation.unusable(z, bad)
+    return p
+
+
+def describe_doubts(temperature: Temperature, *notes: str) -> str:
+    """T, its method and status, the notes and all warnings in one line; empty without any."""
+    reasons = " ".join([*notes, *temperature.warnings])
+    if not reasons and temperature.status == "ok":
+        return ""
+    found = f"T = {temperature.value:.4g} ({temperature.method}, {temperature.status})"
+    return f"{found}: {reasons}" if reasons else found
+
+
+def warn_unreliable(temperature: Temperature, *notes: str) -> None:
+    """Emit one `CalibrationWarning` if there are doubts, at the line that called the caller."""
+    doubts = describe_doubts(temperature, *notes)
+    if doubts:
+        warnings.warn(doubts, errors.CalibrationWarning, stacklevel=3)
 
 
 def load(path: str | os.PathLike[str]) -> Temperature:
@@ -184,11 +241,19 @@ def parsed(stored: Any, place: str = "calibration") -> Temperature:
     if not isinstance(groups, dict) or not all(isinstance(g, dict) for g in groups.values()):
         raise InputError(f"{place} must have groups that are temperatures by name, got {groups!r}")
     parts = {name: _checked(part, f"{place}, group {name!r},") for name, part in groups.items()}
-    return dataclasses.replace(_checked(stored, place), groups=parts)
+    whole = _checked(stored, place)
+    for part in parts.values():
+        if part.classes != whole.classes:
+            raise InputError(
+                f"{place} must have groups of {whole.classes} classes, got {part.classes}"
+            )
+    return dataclasses.replace(whole, groups=parts)
 
 
 def _checked(stored: dict[str, Any], place: str) -> Temperature:
     for name, (check, must) in _SCHEMA.items():
+        if name in _OPTIONAL and name not in stored:
+            continue
         if name not in stored or not check(stored[name]):
             raise InputError(f"{place} must have a {name} that {must}, got {stored.get(name)!r}")
     return Temperature(
@@ -202,6 +267,7 @@ def _checked(stored: dict[str, Any], place: str) -> Temperature:
         sensitivity=_pair(stored["sensitivity"]),
         precision=float(stored["precision"]),
         warnings=tuple(stored["warnings"]),
+        prior_spread=stored.get("prior_spread"),
     )
 
 
@@ -236,4 +302,7 @@ _SCHEMA = {
         lambda v: isinstance(v, list) and all(isinstance(w, str) for w in v),
         "is a list of sentences",
     ),
+    "prior_spread": (_is_positive, "is a number above zero"),
 }
+# Written only where it applies.
+_OPTIONAL = ("prior_spread",)

@@ -1,1 +1,1 @@
-"""The command line: verbs, progress and tables; no mathematics."""
+"""The command line: one module per family of commands; no mathematics."""

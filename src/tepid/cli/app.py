@@ -1,32 +1,15 @@
-"""The `tepid` command. Nothing heavy is imported until a verb runs."""
+"""The Typer app: every command, the greeting and `--version`.
+
+The modules of the commands import NumPy and everything heavier only when a command runs.
+"""
 
 import importlib.metadata
-import io
-import os
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-import tepid
-from tepid.cli import (
-    advising,
-    applying,
-    comparing,
-    demonstrating,
-    deploying,
-    drawing,
-    examining,
-    fitting,
-    laboratory,
-    lesions,
-    reporting,
-    scoring,
-    summarising,
-    tabling,
-)
-from tepid.cli.output import with_notes
+from tepid.cli import compare, deploy, doctor, evaluate, fit, lab, summarize
+from tepid.cli.console import with_notes
 
 _GREETING = """\
 tepid {}: trustworthy confidence for any trained classifier, without labels.
@@ -47,63 +30,35 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"tepid {importlib.metadata.version('tepid')}")
         raise typer.Exit
 
 
 @app.callback(invoke_without_command=True)
-def _options(
+def _greet(
     context: typer.Context,
-    version: Annotated[  # noqa: ARG001  # typer calls _version
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which tepid.")
+    version: Annotated[  # noqa: ARG001  # typer calls _print_version
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version of tepid."
+        ),
     ] = False,
 ) -> None:
     if context.invoked_subcommand is None:
         typer.echo(_GREETING.format(importlib.metadata.version("tepid")), nl=False)
 
 
-app.command()(with_notes(fitting.fit))
-app.command()(with_notes(advising.advise))
-app.command(name="apply")(with_notes(applying.apply))
-app.command()(with_notes(scoring.score))
-app.command()(with_notes(comparing.compare))
-app.command(name="onnx")(with_notes(deploying.deploy))
-app.command()(with_notes(reporting.report))
-app.command()(with_notes(summarising.summarise))
-app.command()(summarising.merge)
-app.command()(demonstrating.demo)
-app.command()(examining.doctor)
-app.add_typer(laboratory.lab)
-laboratory.lab.command()(tabling.table)
-laboratory.lab.command()(drawing.figures)
-laboratory.lab.command()(lesions.isic)
-laboratory.lab.command()(lesions.predict)
-
-
-def _mend_streams() -> None:
-    """Streams that are closed swallow what is said; others replace what they cannot write."""
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if stream is None:
-            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115  # until the process ends
-        elif isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
-
-
-def main() -> None:
-    """Run the command; bad input is one sentence and exit code 2."""
-    _mend_streams()
-    try:
-        app(prog_name="tepid")
-    except (ValueError, OSError) as error:
-        if isinstance(error, OSError):
-            sentence = error.strerror or str(error)
-            sentence += f": {error.filename}" if error.filename else ""
-        elif isinstance(error, tepid.InputError):
-            sentence = str(error)
-        else:
-            raise
-        sys.stderr.write(f"tepid: {sentence}\n")
-        sys.exit(2)
+app.command()(with_notes(fit.fit))
+app.command()(with_notes(fit.advise))
+app.command(name="apply")(with_notes(deploy.apply))
+app.command()(with_notes(evaluate.score))
+app.command()(with_notes(compare.compare))
+app.command(name="onnx")(with_notes(deploy.onnx))
+app.command()(with_notes(evaluate.report))
+app.command()(with_notes(summarize.summarise))
+app.command()(summarize.merge)
+app.command()(evaluate.demo)
+app.command()(doctor.doctor)
+app.add_typer(lab.lab)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
 
-from tepid import arrays
+from tepid import validation
 from tepid.errors import InputError, RowError
 from tepid.sources.batch import Batch, Source
 
@@ -48,7 +48,7 @@ class Total:
 def summarize(of: Callable[[Batch], Any], batch: Batch) -> Total:
     """`of(batch)`; an error about a row names the file or source and the row in it."""
     try:
-        return Total(of(batch), arrays.look_like_probabilities(batch.logits))
+        return Total(of(batch), validation.look_like_probabilities(batch.logits))
     except RowError as error:
         raise batch.locate(error) from None
 
@@ -66,7 +66,7 @@ def finish(total: Total | None, source: Source) -> Any:
     if total is None:
         raise InputError(f"{source.name} must have at least one row, got none")
     if total.suspicious:
-        arrays.warn_probabilities(source.name)
+        validation.warn_probabilities(source.name)
     return total.summary
 
 

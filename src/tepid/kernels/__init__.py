@@ -1,6 +1,6 @@
-"""Sums over a block of rows, compiled by numba, and the same sums in plain array code.
+"""Sums over one batch of rows: compiled by numba, and the same sums in array code (`reference`).
 
-Every kernel releases the GIL, is cached on disk, and works on one C-ordered block; threads, files
-and clusters drive it from above. The kernels see float32 only: other types are centred on their
-row's maximum first (`arrays`), which softmax does not see.
+A kernel releases the GIL, is cached on disk and takes one C-ordered batch; threads, files and
+clusters call it from above. Kernels take float32 only: `validation.block` first subtracts each
+row's maximum from other types, which does not change the softmax.
 """

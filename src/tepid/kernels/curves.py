@@ -1,17 +1,16 @@
-"""What a block of rows adds to a `Curve`.
+"""Sums of a `Curve`.
 
-Each kernel adds into arrays that the caller owns and returns the first row it cannot use, or -1.
+A kernel adds into arrays that the caller owns and returns the first invalid row, or -1.
 """
 
 from typing import Any
 
 import numpy as np
 
-from tepid.kernels import narrow, wide
+from tepid.kernels import tiles
 from tepid.kernels.elementary import f32, kernel, log1p32, step
-from tepid.kernels.narrow import ABSENT, FEW_CLASSES, ONE, ROWS, ZERO
 from tepid.kernels.scores import bin_of
-from tepid.kernels.wide import GONE
+from tepid.kernels.tiles import ABSENT, FEW_CLASSES, GONE, ONE, ROWS, ZERO
 
 
 @step
@@ -126,21 +125,21 @@ def _narrow_tile(
     lengths: Any, x: Any, e: Any, best: Any, shape: Any, single: Any, moments: Any,
 ) -> int:  # fmt: skip
     top = np.empty(ROWS, np.float32)
-    bad = narrow.read(z, start, rows, x, top, best)
+    bad = tiles.narrow_read(z, start, rows, x, top, best)
     if bad >= 0:
         return bad
-    narrow.centre(x, z.shape[1], top, unit, shape)
+    tiles.narrow_center(x, z.shape[1], top, unit, shape)
     if thresholds.shape[0]:
         total = np.empty(ROWS, np.float32)
-        narrow.normalise(x, z.shape[1], ONE / unit, e, total)
-        narrow.members(x, e, total, thresholds, single)
+        tiles.narrow_normalize(x, z.shape[1], ONE / unit, e, total)
+        tiles.narrow_members(x, e, total, thresholds, single)
     if labels.shape[0]:
         for b in range(rows):
             single[-1, 0, b] = ONE
             single[-1, 1, b] = x[labels[start + b], b]
     for b in range(rows):
         x[int(best[b]), b] = ABSENT
-    narrow.moments(x, scales, lengths, e, moments)
+    tiles.narrow_moments(x, scales, lengths, e, moments)
     return -1
 
 
@@ -151,19 +150,19 @@ def _wide_tile(
 ) -> int:  # fmt: skip
     for b in range(rows):
         row = z[start + b]
-        top, first = wide.peak(row)
+        top, first = tiles.peak(row)
         if first < 0:
             return b
         best[b] = f32(first)
-        wide.read(row, top, unit, x[0], b, shape)
+        tiles.wide_read(row, top, unit, x[0], b, shape)
         if thresholds.shape[0]:
-            total = wide.normalise(x[0], ONE / unit, e[0])
-            wide.members(x[0], e[0], total, thresholds, b, single)
+            total = tiles.wide_normalize(x[0], ONE / unit, e[0])
+            tiles.wide_members(x[0], e[0], total, thresholds, b, single)
         if labels.shape[0]:
             single[-1, 0, b] = ONE
             single[-1, 1, b] = x[0, labels[start + b]]
         x[0, first] = ABSENT
-        wide.moments(x[0], x[1], scales, lengths, e[0], b, moments)
+        tiles.wide_moments(x[0], x[1], scales, lengths, e[0], b, moments)
     return -1
 
 

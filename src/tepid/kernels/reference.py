@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tepid.arrays import Float64, unusable
+from tepid.validation import Float64, unusable
 
 
 def namespace(z: Any) -> Any:

@@ -1,14 +1,14 @@
-"""What a block of rows adds to a `Reliability`, and the softmax itself; both in float64.
+"""Sums of a `Reliability`, the softmax, and the gradient of the NLL; all in float64.
 
-Each kernel adds into arrays that the caller owns and returns the first row it cannot use, or -1.
+A kernel adds into arrays that the caller owns and returns the first invalid row, or -1.
 """
 
 from typing import Any
 
 import numpy as np
 
-from tepid.kernels import wide
-from tepid.kernels.elementary import exp64, kernel, step
+from tepid.kernels import tiles
+from tepid.kernels.elementary import exp64, kernel, maximum, step
 
 
 @kernel
@@ -45,7 +45,7 @@ def class_gaps(p: Any, labels: Any, weight: Any, gaps: Any) -> None:
 @step
 def _score_row(z: Any, label: int, beta: float, out: Any) -> bool:
     """One row's confidence, correctness, NLL and Brier score, in float64."""
-    top, best = wide.peak(z)
+    top, best = tiles.peak(z)
     if best < 0:
         return False
     total, squares = 0.0, 0.0
@@ -71,8 +71,10 @@ def score_sums(z: Any, weight: Any, labels: Any, beta: float, totals: Any, histo
         if not _score_row(z[i], labels[i], beta, row):
             return i
         u = weight[i]
-        b = bin_of(row[0], bins)
         totals[0] += 1.0
+        if u == 0.0:  # the NLL may be infinite, and 0 * inf is NaN
+            continue
+        b = bin_of(row[0], bins)
         totals[1] += u
         totals[2] += u * row[2]
         totals[3] += u * row[3]
@@ -98,8 +100,40 @@ def softmax(z: Any, beta: float, out: Any) -> int:
     """Write the softmax of beta * z, computed in float64: the order of a row's logits stays."""
     e = np.empty(z.shape[1])
     for i in range(z.shape[0]):
-        top, best = wide.peak(z[i])
+        top, best = tiles.peak(z[i])
         if best < 0:
             return i
         _softmax_row(z[i], top, beta, e, out[i])
     return -1
+
+
+@step
+def _residual_row(s: Any, label: int, weight: float) -> float:
+    top = s[0]
+    for j in range(s.shape[0]):
+        top = maximum(top, s[j])
+    if not np.isfinite(top):
+        return np.inf
+    own = s[label] - top
+    total = 0.0
+    for j in range(s.shape[0]):
+        v = exp64(s[j] - top)
+        s[j] = v
+        total += v
+    scale = weight / total
+    for j in range(s.shape[0]):
+        s[j] *= scale
+    s[label] -= weight
+    return weight * (np.log(total) - own)
+
+
+@kernel
+def residuals(s: Any, labels: Any, weight: Any) -> float:
+    """Turn scores into weight * (softmax - one hot), in place, and return the weighted NLL.
+
+    The NLL is infinite where a row has no finite maximum; the scores of that row are left.
+    """
+    loss = 0.0
+    for i in range(s.shape[0]):
+        loss += _residual_row(s[i], labels[i], weight[i])
+    return loss

@@ -1,20 +1,19 @@
-"""What a batch of served rows adds to the sums of a monitor: a curve of one node, and tails.
+"""Sums of a monitor: a curve of one node, and tails, for rows of weight one.
 
-The same sums as `curves` and `tails` have for rows of weight one, from one reading of the logits
-where those take two: a batch is small, and is paid for beside every prediction.
+The same sums as `curves` and `tails`, in one pass over the logits instead of two: a monitor runs
+beside every prediction, on small batches.
 """
 
 from typing import Any
 
 import numpy as np
 
-from tepid.kernels import narrow, wide
+from tepid.kernels import tiles
 from tepid.kernels.elementary import exp32, f32, kernel, step
-from tepid.kernels.narrow import FARTHEST, MASKED, ONE, ROWS, ZERO
 from tepid.kernels.scores import bin_of
-from tepid.kernels.wide import GONE
+from tepid.kernels.tiles import FARTHEST, GONE, MASKED, ONE, ROWS, ZERO
 
-# Up to here rows side by side are faster; sooner than in `narrow`, as there is one node.
+# Up to here rows side by side are faster; fewer than FEW_CLASSES, as there is one node.
 _FEW = 20
 # Rows of many classes that are added at once: the sums of a class are moved less often.
 _TOGETHER = 8
@@ -47,7 +46,7 @@ def _wide_row(z: Any, top: Any, unit: Any, scale: Any, e: Any) -> Any:
 def _read_wide(z: Any, start: int, rows: int, unit: Any, scale: Any, e: Any, kept: Any) -> int:
     for b in range(rows):
         row = z[start + b]
-        top, best = wide.peak(row)
+        top, best = tiles.peak(row)
         if best < 0:
             return b
         s, r0, r1, r2, ties, spread = _wide_row(row, top, unit, scale, e[b])
@@ -92,7 +91,7 @@ def _narrow_class(x: Any, top: Any, unit: Any, scale: Any, e: Any, kept: Any) ->
 def _read_narrow(
     z: Any, start: int, rows: int, unit: Any, scale: Any, x: Any, top: Any, e: Any, kept: Any
 ) -> int:
-    bad = narrow.read(z, start, rows, x, top, kept[_BEST])
+    bad = tiles.narrow_read(z, start, rows, x, top, kept[_BEST])
     if bad >= 0:
         return bad
     for name in (_S, _R0, _R1, _R2, _TIES, _SPREAD):

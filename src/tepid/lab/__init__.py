@@ -1,7 +1,7 @@
-"""The paper's laboratory: its networks, data and recipes, and one loop that trains them.
+"""The paper's experiments: its networks, data, recipes, tables and figures.
 
-Reading recipes needs nothing; `tepid.lab.training`, `tepid.lab.networks` and `tepid.lab.data` are
-modules of their own that need PyTorch and torchvision, and are imported when a command runs.
+Recipes, tables and figures need no PyTorch. `tepid.lab.images`, `datasets`, `networks`, `training`
+and `runs` need PyTorch and mostly torchvision, and are imported when a command runs.
 """
 
 from tepid.lab.recipe import Recipe, named, names

@@ -1,27 +1,34 @@
-"""A row of the paper's tables, as it is trained; in TOML, where an unknown key is an error."""
+"""Recipes: the rows of the paper's tables as they are trained, in TOML.
+
+An unknown key, a missing key and a value of another type are errors.
+"""
 
 import dataclasses
 import tomllib
-from collections.abc import Iterable
+import types
+import typing
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import Any, TypeVar
 
 from tepid.errors import InputError
-from tepid.lab.typed import refuse_unknown, typed
 
-# Batch normalisation needs two rows.
+Kind = TypeVar("Kind")
+# Batch normalization needs two rows.
 _LEAST = {"epochs": 1, "batch": 2, "train_rows": 0, "test_rows": 0, "size": 1, "rate": 0}
 _CHOICES = {
     "normalise": ("channels", "imagenet", "unit"),
     "optimiser": ("sgd", "adam"),
     "schedule": ("steps", "one-cycle"),
 }
+# The fraction of a one-cycle schedule in which the rate rises.
+_RISE = 0.3
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What the paper gives for one state of a network: NLL, ECE in percent, and its T."""
+    """The paper's numbers for a network before or after calibration; ECE in percent."""
 
     nll: float
     ece: float
@@ -40,10 +47,10 @@ class Paper:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is trained, on what and how; the defaults are what most recipes do without.
+    """Network, data and training; the fields with defaults are those that most recipes omit.
 
-    `milestones` are parts of the training, so that a shorter one keeps its shape; the rate is
-    multiplied by `factor` at each of them. `batch` is that of all processes together.
+    `milestones` are fractions of the training, so that a shorter one keeps its shape. `batch` is
+    the size over all processes together.
     """
 
     name: str
@@ -79,19 +86,37 @@ class Recipe:
     test_rows: int = 0
 
     def with_settings(self, settings: Iterable[str]) -> "Recipe":
-        """The same recipe with `key=value` in the place of its own values, value as in TOML."""
+        """The recipe with other values, each given as `key=value` with the value in TOML."""
         changed: dict[str, Any] = {}
         for setting in settings:
             key, equals, value = setting.partition("=")
             if not equals:
                 raise InputError(f"--set must be key=value, got {setting}")
-            changed[key.strip()] = _value(value.strip())
+            changed[key.strip()] = _parse_value(value.strip())
         known = {field.name for field in dataclasses.fields(self)} - {"name", "paper"}
-        refuse_unknown(changed, known, "--set")
-        return _sane(typed(Recipe, vars(self) | changed, "--set"), "--set")
+        _refuse_unknown(changed, known, "--set")
+        return _check_values(build_dataclass(Recipe, vars(self) | changed, "--set"), "--set")
+
+    def learning_rate(self, step: int, steps: int) -> float:
+        """The learning rate at a step, counted from 0, of so many in all.
+
+        `steps` multiplies the rate by `factor` at each milestone, after `warmup_steps` steps at
+        `warmup_rate`; `one-cycle` rises linearly to the rate over 30 % of the steps and falls to 0.
+
+        >>> recipe = named("lenet5-mnist")
+        >>> [round(recipe.learning_rate(step, 100), 6) for step in (0, 49, 50, 75)]
+        [0.05, 0.05, 0.005, 0.0005]
+        """
+        if self.schedule == "one-cycle":
+            done = (step + 0.5) / steps
+            return self.rate * min(done / _RISE, (1 - done) / (1 - _RISE))
+        if step < self.warmup_steps:
+            return self.warmup_rate
+        passed = sum(step >= milestone * steps for milestone in self.milestones)
+        return self.rate * self.factor**passed
 
     def quick(self) -> "Recipe":
-        """The same code for a few steps on a few rows: whether it runs, and nothing else."""
+        """The recipe cut to a few steps on a few rows, to test that it runs."""
         batch = min(self.batch, 8)
         return dataclasses.replace(
             self,
@@ -104,7 +129,7 @@ class Recipe:
 
 
 def names() -> tuple[str, ...]:
-    """The recipes that come with tepid, in the order of the alphabet."""
+    """The names of the recipes that come with tepid, in alphabetical order."""
     stored = resources.files("tepid.lab").joinpath("recipes")
     return tuple(
         sorted(f.name.removesuffix(".toml") for f in stored.iterdir() if f.name.endswith(".toml"))
@@ -116,20 +141,60 @@ def named(name: str) -> Recipe:
     if name not in names():
         raise InputError(f"recipe must be one of {', '.join(names())}, got {name}")
     stored = resources.files("tepid.lab").joinpath("recipes", f"{name}.toml")
-    return of_toml(name, stored.read_text(encoding="utf-8"))
+    return parse_recipe(name, stored.read_text(encoding="utf-8"))
 
 
-def of_toml(name: str, text: str) -> Recipe:
-    """The recipe that a TOML text holds."""
+def parse_recipe(name: str, text: str) -> Recipe:
+    """The recipe in a TOML text."""
     try:
         read = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"recipe {name} must be TOML, got {error}") from None
-    return _sane(typed(Recipe, {"name": name} | read, f"recipe {name}"), f"recipe {name}")
+    return _check_values(
+        build_dataclass(Recipe, {"name": name} | read, f"recipe {name}"), f"recipe {name}"
+    )
 
 
-def _sane(recipe: Recipe, what: str) -> Recipe:
-    """The same recipe, if its values are of those that can be trained with."""
+def build_dataclass(kind: type[Kind], given: Mapping[str, Any], what: str) -> Kind:
+    """The dataclass `kind` with the given values, checked against the types of its fields."""
+    fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    _refuse_unknown(given, fields, what)
+    for name, field in fields.items():
+        if field.default is dataclasses.MISSING and name not in given:
+            raise InputError(f"{what} must have {name}, got none")
+    kinds = typing.get_type_hints(kind)
+    return kind(**{key: _convert(given[key], kinds[key], f"{what}: {key}") for key in given})
+
+
+def _refuse_unknown(given: Iterable[str], known: Iterable[str], what: str) -> None:
+    strange = sorted(set(given) - set(known))
+    if strange:
+        wanted = ", ".join(sorted(known))
+        raise InputError(f"{what} must use the keys {wanted}, got {', '.join(strange)}")
+
+
+def _convert(value: Any, kind: Any, what: str) -> Any:
+    if isinstance(kind, types.UnionType):  # of one type and None
+        return value if value is None else _convert(value, typing.get_args(kind)[0], what)
+    if typing.get_origin(kind) is tuple:
+        return _convert_items(value, typing.get_args(kind)[0], what)
+    if isinstance(value, Mapping) and dataclasses.is_dataclass(kind):
+        return build_dataclass(kind, value, what)  # type: ignore[arg-type]
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is not kind:
+        raise InputError(f"{what} must be of type {kind.__name__}, got {value!r}")
+    return value
+
+
+def _convert_items(value: Any, kind: Any, what: str) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise InputError(f"{what} must be a list, got {value!r}")
+    return tuple(_convert(item, kind, what) for item in value)
+
+
+def _check_values(recipe: Recipe, what: str) -> Recipe:
+    """Return the recipe; raises if a value is out of range."""
     for key, least in _LEAST.items():
         if getattr(recipe, key) < least:
             raise InputError(f"{what}: {key} must be at least {least}, got {getattr(recipe, key)}")
@@ -140,8 +205,8 @@ def _sane(recipe: Recipe, what: str) -> Recipe:
     return recipe
 
 
-def _value(text: str) -> Any:
-    """A value as TOML has it; what TOML cannot read is a string without its quotes."""
+def _parse_value(text: str) -> Any:
+    """A TOML value; text that is not TOML is a string without quotes."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

@@ -1,32 +1,43 @@
-"""The folder of a run: logits and labels in files of their own, weights, and how they came about.
+"""The folder of a run: write and resume a training, load it again, and predict.
 
-`run.json` is written last, so that a folder which has it is finished.
+A folder holds logits and labels, weights, and a record of how they came about. `run.json` is
+written last, so that a folder which has it is finished.
 """
 
+import dataclasses
 import json
 import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from tepid.errors import InputError
-from tepid.replacing import replacing
+from tepid.lab import datasets, lesions, networks
+from tepid.lab.images import Data
+from tepid.lab.recipe import Recipe, build_dataclass
+from tepid.lab.sets import RUN, read_run
+from tepid.store import atomic_write
+from tepid.temperature import load
+from tepid.validation import Array
 
-RECORD, CHECKPOINT, WEIGHTS = "run.json", "checkpoint.pt", "weights.pt"
+CHECKPOINT, WEIGHTS = "checkpoint.pt", "weights.pt"
 _PACKAGES = ("tepid", "torch", "torchvision", "numpy")
 
 
-def save(path: Path, state: Any) -> None:
-    """Write tensors and plain values so that a crash leaves the old file whole."""
-    with replacing(path) as file:
+def save(path: Path, state: dict[str, Any]) -> None:
+    """Write tensors and plain values atomically."""
+    with atomic_write(path) as file:
         torch.save(state, file)
 
 
-def checkpoint(run: Path, config: dict[str, Any], device: Any) -> dict[str, Any] | None:
-    """What an interrupted run of the same configuration left, or None where there is none."""
+def checkpoint(run: Path, config: dict[str, Any], device: torch.device) -> dict[str, Any] | None:
+    """The checkpoint of an interrupted run of the same config, or None."""
     path = run / CHECKPOINT
     if not path.exists():
         return None
@@ -36,8 +47,8 @@ def checkpoint(run: Path, config: dict[str, Any], device: Any) -> dict[str, Any]
 
 
 def finished(run: Path, config: dict[str, Any]) -> dict[str, Any] | None:
-    """The record of a run of the same configuration that is done, or None."""
-    path = run / RECORD
+    """The record of a finished run of the same config, or None."""
+    path = run / RUN
     if not path.exists():
         return None
     record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -45,24 +56,26 @@ def finished(run: Path, config: dict[str, Any]) -> dict[str, Any] | None:
     return record
 
 
-def write(run: Path, arrays: dict[str, Any], weights: Any, record: dict[str, Any]) -> None:
-    """Finish a run: its arrays, its weights, its record, and no checkpoint any more."""
+def write(
+    run: Path, arrays: dict[str, Array], weights: dict[str, Tensor], record: dict[str, Any]
+) -> None:
+    """Finish a run: write its arrays, weights and record, and remove the checkpoint."""
     for name, array in arrays.items():
-        with replacing(run / f"{name}.npy") as file:
+        with atomic_write(run / f"{name}.npy") as file:
             np.save(file, array, allow_pickle=False)
     save(run / WEIGHTS, weights)
-    with replacing(run / RECORD) as file:
+    with atomic_write(run / RUN) as file:
         file.write((json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode())
     (run / CHECKPOINT).unlink(missing_ok=True)
 
 
 def versions() -> dict[str, str]:
-    """Which Python and packages a run was made with."""
+    """The versions of Python and the packages."""
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
             found[name] = version(name)
-        except PackageNotFoundError:  # torchvision is needed by most sets and not by all
+        except PackageNotFoundError:  # torchvision is optional
             continue
     return found
 
@@ -77,3 +90,80 @@ def _refuse_other(run: Path, stored: dict[str, Any], config: dict[str, Any]) -> 
             f"{run} must be a new folder or a run of the same recipe, got {key} = "
             f"{config.get(key)!r} where it has {stored.get(key)!r}"
         )
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """An image with the probability of each class, calibrated and uncalibrated."""
+
+    image: Path
+    probabilities: dict[str, float]
+    uncalibrated: dict[str, float]
+
+    @property
+    def ranked(self) -> list[tuple[str, float, float]]:
+        """Every class with both probabilities, the most probable first."""
+        order = sorted(self.probabilities, key=lambda name: -self.probabilities[name])
+        return [(name, self.probabilities[name], self.uncalibrated[name]) for name in order]
+
+
+def read_recipe(run: Path) -> Recipe:
+    """The recipe of a finished run, with the settings that replaced its own."""
+    config = read_run(run).get("config")
+    if not isinstance(config, dict):
+        raise InputError(f"run.json must have a config, got none in {run}")
+    fields = {field.name for field in dataclasses.fields(Recipe)}
+    known = {key: value for key, value in config.items() if key in fields}
+    return build_dataclass(Recipe, known, f"run {run}")
+
+
+def read_data(run: Path, path: Path) -> Data:
+    """The images that a finished run was trained and tested on, in the same order."""
+    data = datasets.read(
+        read_recipe(run), path, int(read_run(run)["seed"]), download=False, checked=True
+    )
+    labels = np.load(run / "labels.npy", allow_pickle=False)
+    if not np.array_equal(labels, data.test.labels.numpy()):
+        raise InputError(f"data must be those that {run} was trained on, got others in {path}")
+    return data
+
+
+def predict(run: Path, images: Sequence[Path]) -> list[Prediction]:
+    """The probabilities of the lesions for each photograph, at the run's temperature."""
+    about, recipe = read_run(run), read_recipe(run)
+    if recipe.data != "isic":
+        raise InputError(f"run must be of skin lesions, got one of {recipe.data}")
+    if not (run / lesions.CALIBRATION).is_file():
+        raise InputError(
+            f"run must have {lesions.CALIBRATION}, which tepid lab isic writes, got none"
+        )
+    temperature = load(run / lesions.CALIBRATION)
+    names = lesions.full_names(about["classes"])
+    pixels = np.stack([_photograph(path, recipe.size) for path in images])
+    logits = _logits(run, recipe, about, torch.from_numpy(pixels).permute(0, 3, 1, 2))
+    before = dataclasses.replace(temperature, value=1.0, groups={})(logits)
+    pairs = zip(images, temperature(logits), before, strict=True)
+    return [Prediction(path, _named(names, p), _named(names, q)) for path, p, q in pairs]
+
+
+def _named(names: list[str], shares: Array) -> dict[str, float]:
+    return dict(zip(names, map(float, shares), strict=True))
+
+
+def _photograph(path: Path, size: int) -> Array:
+    try:
+        pixels: Array = datasets.read_photograph(path, size)
+    except OSError as error:
+        raise InputError(f"image must be a picture file, got {path} ({error})") from None
+    return pixels
+
+
+def _logits(run: Path, recipe: Recipe, about: dict[str, Any], pixels: Tensor) -> Array:
+    plain = dataclasses.replace(recipe, pretrained=False)  # the run has its weights
+    network = networks.build(plain, len(about["classes"]), pixels.shape[1])
+    network.load_state_dict(torch.load(run / WEIGHTS, weights_only=True, map_location="cpu"))
+    network.eval()
+    mean, deviation = (torch.tensor(about[key]).reshape(-1, 1, 1) for key in ("mean", "deviation"))
+    with torch.inference_mode():
+        logits: Array = network((pixels.float() - mean) / deviation).float().numpy()
+    return logits

@@ -1,4 +1,4 @@
-"""Sets of logits with labels in folders: archives of both, and the folders that training wrote."""
+"""Find sets of logits with labels in folders: `.npz` archives, and runs of `tepid lab train`."""
 
 import json
 import os
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tepid import arrays
-from tepid.arrays import Array, Int64
+from tepid import validation
 from tepid.errors import InputError
 from tepid.sources import open_source
-from tepid.tails import Tails
+from tepid.summaries.tails import Tails
+from tepid.validation import Array, Int64
 
 RUN = "run.json"
 _NEEDED = ("logits.npy", "labels.npy")
@@ -20,9 +20,9 @@ _NEEDED = ("logits.npy", "labels.npy")
 
 @dataclass(frozen=True)
 class LogitSet:
-    """One network's logits on one set of rows, with labels, and what is known of both by name.
+    """The logits of one network on one data set, with labels.
 
-    `recipe` is that of the training which wrote them, empty where another did.
+    `recipe` is the recipe of the training that wrote them, empty for an archive.
     """
 
     name: str
@@ -33,25 +33,25 @@ class LogitSet:
     recipe: str = ""
 
     def read(self) -> tuple[Array, Int64]:
-        """The logits (n, k) and the labels (n,); what is wrong with them is said by name."""
+        """The logits (n, k) and the labels (n,); errors name the set."""
         try:
             rows = open_source(self.logits, labels=self.labels).whole()
-            Tails.of(rows.logits)  # names a bad row
+            Tails.of(rows.logits)  # raises for a bad row
             classes = rows.logits.shape[1]
-            return rows.logits, arrays.label_column(rows.labels, len(rows.logits), classes)
+            return rows.logits, validation.label_column(rows.labels, len(rows.logits), classes)
         except InputError as error:
             raise InputError(f"{self.name}: {error}") from None
 
 
 def find(folders: Iterable[str | os.PathLike[str]]) -> tuple[LogitSet, ...]:
-    """Every set in these folders, in the order of names.
+    """Every set in these folders, sorted by name: archives first, then runs.
 
     A set is an archive `NETWORK_DATA.npz` with the members `logits` and `labels`, or a folder with
-    `run.json`, `logits.npy` and `labels.npy`, which training writes. A folder may itself be one.
+    `run.json`, `logits.npy` and `labels.npy`, which training writes. A folder may itself be a run.
     """
     every: list[LogitSet] = []
     for folder in map(Path, folders):
-        found = _inside(folder)
+        found = _sets_in(folder)
         if not found:
             raise InputError(
                 "folder must hold .npz archives with logits and labels, or runs of tepid lab train,"
@@ -62,7 +62,7 @@ def find(folders: Iterable[str | os.PathLike[str]]) -> tuple[LogitSet, ...]:
 
 
 def open_run(folder: str | os.PathLike[str]) -> LogitSet:
-    """The set that a training wrote into this folder."""
+    """The set in the folder of a run."""
     path = Path(folder)
     about = read_run(path)
     lacking = [name for name in _NEEDED if not (path / name).is_file()]
@@ -77,7 +77,7 @@ def open_run(folder: str | os.PathLike[str]) -> LogitSet:
 
 
 def read_run(folder: Path) -> dict[str, Any]:
-    """What a training wrote about itself."""
+    """The record of a run."""
     path = folder / RUN
     if not path.is_file():
         raise InputError(f"run must be a folder with {RUN}, got {folder}")
@@ -90,18 +90,18 @@ def read_run(folder: Path) -> dict[str, Any]:
     return about
 
 
-def _inside(folder: Path) -> list[LogitSet]:
+def _sets_in(folder: Path) -> list[LogitSet]:
     if not folder.is_dir():
         raise InputError(f"folder must be a folder, got {folder}")
     if (folder / RUN).is_file():
         return [open_run(folder)]
     entries = sorted(folder.iterdir())
-    archives = [p for p in entries if p.suffix.lower() == ".npz" and _is_labelled(p)]
+    archives = [p for p in entries if p.suffix.lower() == ".npz" and _is_labeled(p)]
     runs = [p for p in entries if (p / RUN).is_file() and _is_finished(p)]
     return [*map(_archive, archives), *map(open_run, runs)]
 
 
-def _is_labelled(path: Path) -> bool:
+def _is_labeled(path: Path) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             return {"logits.npy", "labels.npy"} <= set(archive.namelist())

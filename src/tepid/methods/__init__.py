@@ -2,14 +2,11 @@
 
 from tepid.methods.accuracy import counted, from_accuracy
 from tepid.methods.advice import Advice, advise, judged, would_help
-from tepid.methods.few import from_few_labels, labels_to_halve
-from tepid.methods.guard import guarded
-from tepid.methods.labels import from_labels
-from tepid.methods.logits import from_logits
+from tepid.methods.labels import from_few_labels, from_labels, labels_to_halve
 from tepid.methods.models import from_models
-from tepid.methods.odds import from_odds
-from tepid.methods.shift import from_source
-from tepid.methods.summaries import Summaries, from_summaries, merged, summarise
+from tepid.methods.sites import Summaries, from_summaries, merged, summarise
+from tepid.methods.source import from_source
+from tepid.methods.uts import from_logits, guarded
 
 __all__ = [
     "Advice",
@@ -21,7 +18,6 @@ __all__ = [
     "from_labels",
     "from_logits",
     "from_models",
-    "from_odds",
     "from_source",
     "from_summaries",
     "guarded",

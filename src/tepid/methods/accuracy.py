@@ -1,5 +1,6 @@
 """One number, the model's accuracy: the temperature at which the mean confidence equals it."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -7,18 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from tepid.curve import Curve
 from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
-from tepid.methods import verdict
-from tepid.methods.errors import around, matching_error
-from tepid.methods.groups import Fit, together
-from tepid.methods.passes import Asking, Key, each_answered, weight_by_group
+from tepid.methods.passes import Key, Passes, run_by_group, weight_by_group
+from tepid.methods.results import Fit, combine_groups, matching_error, to_temperature
 from tepid.methods.search import Answer, Question, search
-from tepid.optimum import Reading, confidence_precision, confidence_step, matching_confidence
-from tepid.scalars import number, whole
 from tepid.sources import Source, open_source
+from tepid.summaries.curve import Curve
+from tepid.summaries.optimum import (
+    Reading,
+    confidence_precision,
+    confidence_step,
+    matching_confidence,
+)
 from tepid.temperature import Temperature
+from tepid.validation import number, whole
 
 
 def from_accuracy(
@@ -33,17 +37,17 @@ def from_accuracy(
     probabilities: bool = False,
     engine: Engine | None = None,
 ) -> Temperature:
-    r"""The temperature at which the mean confidence on unlabelled logits equals a known accuracy.
+    r"""The temperature at which the mean confidence on unlabeled logits equals a known accuracy.
 
     Solves $\frac1n \sum_i \max_k \mathrm{softmax}(z_i/T)_k = a$; confidence falls strictly in T, so
     there is one. It makes $|conf - acc|$, a lower bound of the ECE, zero, but it is not the T of
     least NLL unless temperature scaling is right for the model.
 
-    The interval is that of the matching temperature, 95 %: from the spread of the confidences and
-    the `standard_error` of the accuracy, which `counted` gives for so many correct out of so many.
-    For a range `(low, high)` of accuracies it is the temperatures of its ends, and T is that of its
-    middle. With `groups`, one name per row, a mapping gives each group's accuracy; a single number
-    is taken for the accuracy of every group, which is another and stronger claim than that of all.
+    The 95 % interval comes from the spread of the confidences and the `standard_error` of the
+    accuracy; `counted` computes both from a number of checked predictions. For a range
+    `(low, high)` of accuracies, T matches its middle and the interval its ends. With `groups`, one
+    name per row, a mapping gives each group's accuracy; a single number is taken as the accuracy of
+    every group, which is a stronger claim than the accuracy of all rows.
 
     >>> import numpy as np
     >>> logits = 4 * np.random.default_rng(0).normal(size=(5000, 10))
@@ -61,40 +65,29 @@ def from_accuracy(
         probabilities=probabilities,
     ).select()
     engine = choose_engine(engine, source)
-    known = _by_key(accuracy, source, engine)
+    known = accuracy_by_key(accuracy, source, engine)
 
-    def fit(key: Key) -> Asking[Fit]:
+    def fit(key: Key) -> Passes[Fit]:
         return matched_fit(known[key], standard_error, repeatable=source.repeatable)
 
-    return together(each_answered(fit, source, engine), source, engine)
+    return combine_groups(run_by_group(fit, source, engine), source, engine)
 
 
 def matched_fit(
-    accuracy: tuple[float, float], standard_error: float, *, repeatable: bool
-) -> Asking[Fit]:
-    """The fit to a range of accuracies, whose ends may be one."""
+    accuracy: tuple[float, float],
+    standard_error: float,
+    *,
+    repeatable: bool,
+    curve: Curve | None = None,
+) -> Passes[Fit]:
+    """The fit to a range of accuracies, whose ends may be equal; `curve` is that of `search`."""
     low, high = accuracy
     ends = tuple(partial(matching_confidence, accuracy=a) for a in (high, low) if low < high)
-    answer = yield from match((low + high) / 2, ends, repeatable=repeatable)
-    return _fitted(answer, standard_error)
-
-
-def _fitted(answer: Answer, standard_error: float) -> Fit:
+    answer = yield from match((low + high) / 2, ends, repeatable=repeatable, curve=curve)
     error = matching_error(answer.point, standard_error)
-    interval = None if error is None else around(answer.temperature, error)
+    t = to_temperature(answer, "accuracy", error=error)
     if answer.others:
-        interval = (answer.others[0], answer.others[1])
-    t = Temperature(
-        answer.temperature,
-        "accuracy",
-        samples=round(answer.curve.rows),
-        classes=answer.curve.classes,
-        implied_accuracy=answer.confidence,
-        status=answer.status,
-        interval=interval,
-        precision=answer.precision,
-        warnings=verdict.about_bounds(answer) + verdict.about_rows(answer.curve),
-    )
+        t = dataclasses.replace(t, interval=(answer.others[0], answer.others[1]))
     return Fit(t, error)
 
 
@@ -103,21 +96,22 @@ def match(
     others: tuple[Callable[[Curve], Reading], ...] = (),
     *,
     repeatable: bool = True,
-) -> Asking[Answer]:
-    """The answer to which temperature gives this mean confidence."""
+    curve: Curve | None = None,
+) -> Passes[Answer]:
+    """The temperature with this mean confidence; `curve` is that of `search`."""
     question = Question(
         read=partial(matching_confidence, accuracy=accuracy),
         step=lambda point, _: confidence_step(point, accuracy),
         precision=confidence_precision,
         others=others,
     )
-    return search(question, repeatable=repeatable)
+    return search(question, repeatable=repeatable, curve=curve)
 
 
 def counted(correct: int, of: int) -> tuple[float, float]:
-    """The accuracy and its standard error when `correct` of so many were right.
+    """The accuracy and its standard error when `correct` of `of` checked predictions were right.
 
-    The error is that of (correct + 1) / (of + 2), so that none or all right do not look certain.
+    The error is that of (correct + 1) / (of + 2), which is above zero where none or all were right.
 
     >>> counted(93, 100)
     (0.93, 0.0266)
@@ -129,13 +123,15 @@ def counted(correct: int, of: int) -> tuple[float, float]:
 
 
 def check_error(standard_error: float) -> None:
-    """Refuse what is no standard error of a share."""
+    """Raise if this is not the standard error of an accuracy."""
     if not 0 <= number(standard_error, "standard_error") < 1:
         raise InputError(f"standard_error must be in [0, 1), got {standard_error}")
 
 
-def _by_key(accuracy: Any, source: Source, engine: Engine) -> dict[Key, tuple[float, float]]:
-    """The range of accuracies of all rows and of each group."""
+def accuracy_by_key(
+    accuracy: Any, source: Source, engine: Engine
+) -> dict[Key, tuple[float, float]]:
+    """The range of the accuracy, for all rows and for each group."""
     weights = weight_by_group(source, engine) if source.grouped else {}
     if not isinstance(accuracy, Mapping):
         return dict.fromkeys((None, *weights), accuracy_range(accuracy))

@@ -1,4 +1,4 @@
-"""Other models on the same rows: what they agree on stands in for the labels."""
+"""Other models on the same rows: their agreement takes the place of labels."""
 
 import math
 from dataclasses import dataclass
@@ -7,33 +7,46 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tepid import arrays, shapes, summary
-from tepid.arrays import Array, Float64, Int64
-from tepid.curve import Curve
+from tepid import shapes, validation
 from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError, RowError
-from tepid.lattice import Lattice
-from tepid.methods import passes, verdict
 from tepid.methods.accuracy import match
-from tepid.methods.errors import effective_rows, loss_error, matching_error
-from tepid.methods.groups import Fit, together
-from tepid.methods.passes import Asking, Key, Pass, each_answered
+from tepid.methods.passes import (
+    Key,
+    Pass,
+    Passes,
+    check_total,
+    run_by_group,
+    without_zero_weight,
+)
+from tepid.methods.results import (
+    Fit,
+    combine_groups,
+    effective_rows,
+    loss_error,
+    matching_error,
+    to_temperature,
+)
 from tepid.methods.search import Answer, Question, search
-from tepid.optimum import least_loss, loss_step
 from tepid.sources import Batch, Source, open_source
 from tepid.sources.batch import Peer, attach
-from tepid.tails import Tails
-from tepid.temperature import Temperature
+from tepid.summaries import arithmetic
+from tepid.summaries.curve import Curve
+from tepid.summaries.lattice import Lattice
+from tepid.summaries.optimum import least_loss, loss_step
+from tepid.summaries.tails import Tails
+from tepid.temperature import Temperature, softmax
+from tepid.validation import Array, Float64, Int64
 
-# A peer this much less confident, or this often of another opinion, ruins a pair.
-LESS_CONFIDENT, DISAGREEMENT = 0.05, 0.35
-# From here on votes do better than a majority, whose errors are shared.
-MANY_CLASSES = 100
+# A peer is left out if its mean confidence is this much lower or it disagrees this often.
+_LESS_CONFIDENT, _DISAGREEMENT = 0.05, 0.35
+# From this number of classes on, votes do better than the majority.
+_MANY_CLASSES = 100
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """Sums over rows: how sure each model is, and how often each peer agrees with it."""
+class _Agreement:
+    """Sums over rows: the confidence of each model, and the agreement with each peer."""
 
     PARAMETERS: ClassVar = ("classes",)
 
@@ -42,8 +55,8 @@ class Agreement:
     confidence: Float64  # of the model and of each peer
     agreed: Float64  # with each peer
 
-    def __add__(self, other: "Agreement") -> "Agreement":
-        return summary.added(self, other)
+    def __add__(self, other: "_Agreement") -> "_Agreement":
+        return arithmetic.added(self, other)
 
 
 @dataclass(frozen=True)
@@ -54,7 +67,7 @@ class _Majority:
     agreed: float
 
     def __add__(self, other: "_Majority") -> "_Majority":
-        return summary.added(self, other)
+        return arithmetic.added(self, other)
 
 
 def from_models(
@@ -62,31 +75,33 @@ def from_models(
     *others: Any,
     ids: Any = None,
     sample_weight: Any = None,
+    class_axis: int | None = None,
     groups: Any = None,
     columns: Any = None,
     probabilities: bool = False,
     engine: Engine | None = None,
 ) -> Temperature:
-    """The temperature from the unlabelled logits of this model and of others on the same rows.
+    """The temperature from the unlabeled logits of this model and of others on the same rows.
 
-    With one peer, or a hundred classes, temperature scaling on the peers' predictions in the place
-    of labels; with more peers, the temperature at which the mean confidence equals the agreement
-    with most of them. Peers must have been trained apart: shared errors look like agreement, and
-    language models with one prompt share theirs. A peer that is much less confident, or differs on
-    more than a third of the rows, is left out, and `warnings` say so; they also give what holds
-    without any assumption: the mean accuracy of two models is at most 1 - d/2, d being how often
-    they differ.
+    With one peer, or a hundred classes, this is temperature scaling on the peers' predictions in
+    place of labels. With more peers it is the temperature at which the mean confidence equals the
+    agreement with the majority of them. Peers must have been trained independently: shared errors
+    look like agreement, and language models with the same prompt share errors. A peer that is much
+    less confident, or differs on more than a third of the rows, is left out with a warning. The
+    warnings also give a bound that needs no assumption: the mean accuracy of two models is at most
+    1 - d/2, where d is the share of rows on which they differ.
 
     Args:
-        logits: The model's logits: an array, a path, or a function that yields blocks afresh.
-        others: Each peer's logits for the same rows in the same order, as the same kinds of thing.
+        logits: The model's logits, as in `from_logits`.
+        others: Each peer's logits for the same rows in the same order.
         ids: Optionally one column of row ids per model, this one first, which must be equal.
-        sample_weight: One weight per row, which counts for every model.
-        groups: One name per row, for a temperature of each group. Peers are kept or left out by
-            what they do on all rows.
-        columns: The columns of each table that are the logits, where that is not clear.
+        sample_weight: One weight per row, for every model.
+        class_axis: Where the classes are, for arrays of more than two dimensions.
+        groups: One name per row, for a temperature of each group. Whether a peer is left out is
+            decided on all rows.
+        columns: The columns of each table that are the logits, where that is ambiguous.
         probabilities: The values are probabilities; their logarithms are the logits.
-        engine: How many threads, and whom to tell of progress.
+        engine: Where the sums are computed, by default on threads of this process.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -97,46 +112,34 @@ def from_models(
     """
     if not others:
         raise InputError("others must be the logits of at least one more model, got none")
-    given: dict[str, Any] = {"columns": columns, "probabilities": probabilities}
+    given: dict[str, Any] = {
+        "class_axis": class_axis, "columns": columns, "probabilities": probabilities,
+    }  # fmt: skip
     own = open_source(logits, sample_weight=sample_weight, groups=groups, **given).select()
     peers = _open_peers(own, [open_source(other, **given) for other in others])
     source = attach(own, {}, peers)
     engine = choose_engine(engine, source)
     _check_ids(ids, len(others) + 1, source.rows)
-    agreement = partial(passes.without_zero_weight, _agreement)
+    agreement = partial(without_zero_weight, _agreement)
     counted = engine.total(agreement, source, "comparing models")
-    passes.check_total(counted.weight)
-    kept, said = _gated(counted, len(others))
+    check_total(counted.weight)
+    kept, notes = _choose_peers(counted, len(others))
     if not kept:
         raise InputError(
-            f"others must hold a model about as good as this one, got: {' '.join(said)}"
+            f"others must hold a model about as good as this one, got: {' '.join(notes)}"
         )
     source = attach(own, {}, tuple(peers[i] for i in kept))
-    voting = len(kept) == 1 or counted.classes >= MANY_CLASSES
+    voting = len(kept) == 1 or counted.classes >= _MANY_CLASSES
 
-    def fit(_: Key) -> Asking[Fit]:
-        answer, error = yield from (_voted() if voting else _matched())
-        return _fitted(answer, error, said)
+    def fit(_: Key) -> Passes[Fit]:
+        answer, error = yield from (_scaled_on_votes() if voting else _matched_to_majority())
+        return Fit(to_temperature(answer, "models", notes=tuple(notes)), error)
 
-    return together(each_answered(fit, source, engine), source, engine)
-
-
-def _fitted(answer: Answer, error: float | None, said: list[str]) -> Fit:
-    t = Temperature(
-        answer.temperature,
-        "models",
-        samples=round(answer.curve.rows),
-        classes=answer.curve.classes,
-        implied_accuracy=answer.confidence,
-        status=answer.status,
-        precision=answer.precision,
-        warnings=verdict.about_bounds(answer) + verdict.about_rows(answer.curve) + tuple(said),
-    )
-    return Fit(t, error)
+    return combine_groups(run_by_group(fit, source, engine), source, engine)
 
 
 def _open_peers(source: Source, others: list[Source]) -> tuple[Peer, ...]:
-    """The other models, whose rows and classes must be as many as the model's own."""
+    """The other models; their numbers of rows and classes must be the model's own."""
     shape = (source.rows, source.classes)
     for number, other in enumerate(others, 1):
         there = (other.rows, other.classes)
@@ -181,11 +184,6 @@ def _votes(batch: Batch) -> list[Int64]:
     return [np.asarray(peer.argmax(axis=1), np.int64) for peer in batch.peers]
 
 
-def _sureness(logits: Array) -> Float64:
-    z = np.asarray(arrays.block(logits), np.float64)
-    return np.asarray(1.0 / np.exp(z - z.max(axis=1, keepdims=True)).sum(axis=1))
-
-
 def _confidence(number: int, peer: Array, weight: Float64) -> float:
     try:
         return float(Tails.of(peer, sample_weight=weight).confidence.sum())
@@ -194,22 +192,22 @@ def _confidence(number: int, peer: Array, weight: Float64) -> float:
 
 
 def _majority(batch: Batch) -> _Majority:
-    """How often the model agrees with most peers; where they are even, the more confident count."""
-    logits = shapes.matrix(arrays.as_array(batch.logits))
+    """The agreement with the majority of the peers; ties go to the more confident peers."""
+    logits = shapes.matrix(validation.as_array(batch.logits))
     tally = np.zeros(logits.shape)
     for peer, votes in zip(batch.peers, _votes(batch), strict=True):
-        tally[np.arange(len(logits)), votes] += 1 + 1e-3 * _sureness(peer)
+        tally[np.arange(len(logits)), votes] += 1 + 1e-3 * softmax(peer).max(axis=1)
     agreed = logits.argmax(axis=1) == tally.argmax(axis=1)
-    u = arrays.weight_column(batch.weight, len(agreed))
+    u = validation.weight_column(batch.weight, len(agreed))
     return _Majority(float(u.sum()), float(u @ agreed))
 
 
-def _agreement(batch: Batch) -> Agreement:
-    logits = shapes.matrix(arrays.as_array(batch.logits))
+def _agreement(batch: Batch) -> _Agreement:
+    logits = shapes.matrix(validation.as_array(batch.logits))
     mine = logits.argmax(axis=1)
-    u = arrays.weight_column(batch.weight, len(mine))
+    u = validation.weight_column(batch.weight, len(mine))
     sure = [_confidence(number, peer, u) for number, peer in enumerate(batch.peers, 1)]
-    return Agreement(
+    return _Agreement(
         logits.shape[1],
         float(u.sum()),
         np.array([Tails.of(logits, sample_weight=u).confidence.sum(), *sure]),
@@ -217,13 +215,13 @@ def _agreement(batch: Batch) -> Agreement:
     )
 
 
-def _voted() -> Asking[tuple[Answer, float | None]]:
-    """Temperature scaling on the peers' predictions, each of which counts in equal parts."""
-    answer = yield from search(Question(read=least_loss, step=loss_step, summing=_ballots))
+def _scaled_on_votes() -> Passes[tuple[Answer, float | None]]:
+    """Temperature scaling on the peers' predictions, each peer with equal weight."""
+    answer = yield from search(Question(read=least_loss, step=loss_step, curve_of=_vote_curve))
     return answer, loss_error(answer.point)
 
 
-def _ballots(batch: Batch, lattice: Lattice) -> Curve:
+def _vote_curve(batch: Batch, lattice: Lattice) -> Curve:
     try:
         first, *others = (
             Curve.of(batch.logits, lattice=lattice, labels=v, sample_weight=batch.weight, bins=0)
@@ -234,28 +232,28 @@ def _ballots(batch: Batch, lattice: Lattice) -> Curve:
     return sum(others, start=first) * (1 / len(batch.peers))
 
 
-def _matched() -> Asking[tuple[Answer, float | None]]:
-    """The temperature at which the mean confidence equals the agreement with most peers."""
-    counted: _Majority = yield Pass(_majority, "comparing models")
+def _matched_to_majority() -> Passes[tuple[Answer, float | None]]:
+    """The temperature at which the mean confidence equals the agreement with the majority."""
+    counted: _Majority = yield Pass(_majority, _Majority, "comparing models")
     agreed = counted.agreed / counted.weight
     answer = yield from match(agreed)
     known = math.sqrt(agreed * (1 - agreed) / effective_rows(answer.curve))
     return answer, matching_error(answer.point, known)
 
 
-def _gated(counted: Agreement, peers: int) -> tuple[list[int], list[str]]:
-    kept, said = [], []
+def _choose_peers(counted: _Agreement, peers: int) -> tuple[list[int], list[str]]:
+    kept, notes = [], []
     own = counted.confidence[0] / counted.weight
     for i in range(peers):
         differ = 1 - counted.agreed[i] / counted.weight
         sure = counted.confidence[i + 1] / counted.weight
         most = f"This model and model {i + 1} have a mean accuracy of at most {1 - differ / 2:.4f}."
-        if sure < own - LESS_CONFIDENT or differ >= DISAGREEMENT:
-            said.append(
+        if sure < own - _LESS_CONFIDENT or differ >= _DISAGREEMENT:
+            notes.append(
                 f"Model {i + 1} was left out: its mean confidence is {sure:.3f} against {own:.3f} "
                 f"and it differs on {100 * differ:.1f} % of the rows."
             )
         else:
             kept.append(i)
-        said.append(most)
-    return kept, said
+        notes.append(most)
+    return kept, notes

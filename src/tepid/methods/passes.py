@@ -1,37 +1,46 @@
-"""What a method asks of the data, answered for all rows and for every group in the same passes.
+"""Passes over the data, for all rows and for every group at once.
 
-A method is a generator that yields a `Pass` and is sent the sum over all blocks. Many of them can
-be answered together: each reading of the data sums for every one that is still asking.
+A method is a generator (`Passes`) that yields each `Pass` it needs and is sent the sum over all
+batches. `run_by_group` runs one generator for all rows and one per group and answers all of them
+from the same passes over the data. `in_parallel` does the same for several methods.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from tepid import arrays
-from tepid.arrays import Array, Int64
+from tepid import validation
 from tepid.engines import Engine
 from tepid.errors import InputError, RowError
 from tepid.sources import Batch, Source, paths
+from tepid.summaries.curve import Curve
+from tepid.summaries.tails import Tails
+from tepid.validation import Array, Int64
 
 Result = TypeVar("Result")
 # A group's name, or None for all rows.
 Key: TypeAlias = str | None
-Summing: TypeAlias = Callable[[Batch], Any]
+# The summary of a batch: anything that adds.
+BatchSummary: TypeAlias = Callable[[Batch], Any]
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One reading of the data: the sum of `of` over all blocks, and what it is done for."""
+    """One pass over the data: the sum of `of` over all batches.
 
-    of: Summing
+    `gives` is the type of that sum, by which it can be answered from sums that were saved before.
+    `stage` is the name that is shown with the progress.
+    """
+
+    of: BatchSummary
+    gives: type
     stage: str
 
 
-Asking: TypeAlias = Generator[Pass, Any, Result]
+Passes: TypeAlias = Generator[Pass, Any, Result]
 
 
 @dataclass(frozen=True)
@@ -45,55 +54,88 @@ class Both:
         return Both(self.first + other.first, self.second + other.second)
 
 
-def both(first: Summing, second: Summing) -> Callable[[Batch], Both]:
-    """Two summaries in one reading."""
+def both(first: BatchSummary, second: BatchSummary) -> Callable[[Batch], Both]:
+    """Two summaries in one pass."""
     return lambda batch: Both(first(batch), second(batch))
 
 
 @dataclass(frozen=True)
-class _Keyed:
-    """Summaries, or counts, by key, for those keys that have rows."""
+class ByKey:
+    """Sums by key: by group, for the groups that have rows, or by name."""
 
-    parts: dict[Key, Any]
+    parts: dict[Any, Any]
 
-    def __add__(self, other: "_Keyed") -> "_Keyed":
-        both = self.parts | other.parts
+    def __add__(self, other: "ByKey") -> "ByKey":
+        total = self.parts | other.parts
         for key in self.parts.keys() & other.parts.keys():
-            both[key] = self.parts[key] + other.parts[key]
-        return _Keyed(both)
+            total[key] = self.parts[key] + other.parts[key]
+        return ByKey(total)
 
 
-def answered(asking: Asking[Result], source: Source, engine: Engine) -> Result:
-    """What a method returns when its passes are read from a source."""
-    return each_answered(lambda _: asking, source, engine, (None,))[None]
+def run(passes: Passes[Result], source: Source, engine: Engine) -> Result:
+    """What a method returns for all rows of a source."""
+    return run_by_group(lambda _: passes, source, engine, (None,))[None]
 
 
-def each_answered(
-    ask: Callable[[Key], Asking[Result]],
+def run_by_group(
+    method: Callable[[Key], Passes[Result]],
     source: Source,
     engine: Engine,
     keys: tuple[Key, ...] | None = None,
 ) -> dict[Key, Result]:
     """What a method returns for all rows, under None, and for each group of the source.
 
-    A source without groups answers every key from all of its rows.
+    In a source without groups every key stands for all rows.
     """
-    asking = {key: ask(key) for key in (keys_of(source, engine) if keys is None else keys)}
-    replies: dict[Key, Any] = dict.fromkeys(asking)
+    running = {key: method(key) for key in (group_keys(source, engine) if keys is None else keys)}
+    replies: dict[Key, Any] = dict.fromkeys(running)
     results: dict[Key, Result] = {}
-    while replies:
-        wanted: dict[Key, Pass] = {}
-        for key, reply in replies.items():
-            try:
-                wanted[key] = asking[key].send(reply)
-            except StopIteration as done:
-                results[key] = done.value
-        if not wanted:
-            break
-        stage = next(iter(wanted.values())).stage
-        total = engine.total(partial(_parts, wanted=wanted), source, stage)
+    while wanted := _advance(running, replies, results):
+        total = engine.total(partial(_summarize, wanted=wanted), source, _stage(wanted))
         replies = {key: total.parts[key] for key in wanted}
     return results
+
+
+def in_parallel(methods: Mapping[Key, Passes[Any]]) -> Passes[dict[Key, Any]]:
+    """The results of several methods by name, all answered from the same passes over the data."""
+    replies: dict[Key, Any] = dict.fromkeys(methods)
+    results: dict[Key, Any] = {}
+    while wanted := _advance(methods, replies, results):
+        total: ByKey = yield Pass(partial(_summarize_each, wanted=wanted), ByKey, _stage(wanted))
+        replies = total.parts
+    return results
+
+
+def _advance(
+    running: Mapping[Key, Passes[Any]], replies: dict[Key, Any], results: dict[Key, Any]
+) -> dict[Key, Pass]:
+    """Send each generator its reply. Returns the passes wanted next; adds to `results`."""
+    wanted: dict[Key, Pass] = {}
+    for key, reply in replies.items():
+        try:
+            wanted[key] = running[key].send(reply)
+        except StopIteration as done:
+            results[key] = done.value
+    return wanted
+
+
+def _stage(wanted: Mapping[Key, Pass]) -> str:
+    return next(iter(wanted.values())).stage
+
+
+def _summarize_each(batch: Batch, wanted: Mapping[Key, Pass]) -> ByKey:
+    return ByKey({key: asked.of(batch) for key, asked in wanted.items()})
+
+
+def run_on_sums(passes: Passes[Result], tails: Tails, curve: Curve) -> Result:
+    """What a method returns when every pass is answered by sums that are known already."""
+    known: dict[type, Any] = {Tails: tails, Curve: curve}
+    reply: Any = None
+    while True:
+        try:
+            reply = known[passes.send(reply).gives]
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]  # a generator's value is not typed
 
 
 def weight_by_group(source: Source, engine: Engine) -> dict[str, float]:
@@ -103,8 +145,8 @@ def weight_by_group(source: Source, engine: Engine) -> dict[str, float]:
     return {str(name): weights[name] for name in sorted(weights, key=str)}
 
 
-def keys_of(source: Source, engine: Engine) -> tuple[Key, ...]:
-    """None, and the groups that have a row of some weight."""
+def group_keys(source: Source, engine: Engine) -> tuple[Key, ...]:
+    """None, and the groups that have a row above weight zero."""
     if not source.grouped:
         return (None,)
     if not source.repeatable:
@@ -112,63 +154,69 @@ def keys_of(source: Source, engine: Engine) -> tuple[Key, ...]:
     return (None, *weight_by_group(source, engine))
 
 
-def _weights(batch: Batch) -> _Keyed:
+def _weights(batch: Batch) -> ByKey:
     names, where = np.unique(batch.group, return_inverse=True)
-    weights = np.bincount(where, arrays.weight_column(batch.weight, len(where)), len(names))
-    return _Keyed({str(name): float(w) for name, w in zip(names, weights, strict=True) if w > 0})
+    weights = np.bincount(where, validation.weight_column(batch.weight, len(where)), len(names))
+    return ByKey({str(name): float(w) for name, w in zip(names, weights, strict=True) if w > 0})
 
 
 def check_weight(weight: Any, name: str) -> None:
-    """Refuse an array of unusable weights under the name of its argument."""
+    """Raise if an array of weights is invalid, under the name of its argument."""
     if weight is not None and not paths.is_path(weight):
-        column = np.asarray(arrays.as_array(weight, name)).reshape(-1)
-        check_total(float(arrays.weight_column(column, len(column), name).sum()), name)
+        column = np.asarray(validation.as_array(weight, name)).reshape(-1)
+        check_total(float(validation.weight_column(column, len(column), name).sum()), name)
 
 
 def check_total(weight: float, name: str = "sample_weight") -> None:
-    """Refuse rows that weigh nothing together."""
+    """Raise if the total weight is zero."""
     if not weight:
         raise InputError(f"{name} must not be zero for every row, got only zeros")
 
 
-def through(asking: Asking[Result], change: Callable[[Summing], Summing]) -> Asking[Result]:
-    """The same method with every sum that it asks for changed."""
+def on_rows(passes: Passes[Result], choose: Callable[[Batch], Int64]) -> Passes[Result]:
+    """The same method on the chosen rows of each batch."""
+    return _change_batches(passes, lambda of: lambda batch: _of_rows(batch, of, choose(batch)))
+
+
+def without_labels(passes: Passes[Result]) -> Passes[Result]:
+    """The same method on batches from which the labels are removed."""
+    return _change_batches(passes, lambda of: lambda batch: of(batch._replace(labels=None)))
+
+
+def _change_batches(
+    passes: Passes[Result], change: Callable[[BatchSummary], BatchSummary]
+) -> Passes[Result]:
     reply = None
     while True:
         try:
-            wanted = asking.send(reply)
+            wanted = passes.send(reply)
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]  # a generator's value is not typed
-        reply = yield Pass(change(wanted.of), wanted.stage)
-
-
-def only(asking: Asking[Result], choose: Callable[[Batch], Int64]) -> Asking[Result]:
-    """The same method on the chosen rows of each batch."""
-    return through(asking, lambda of: lambda batch: _of_part(batch, of, choose(batch)))
+        reply = yield Pass(change(wanted.of), wanted.gives, wanted.stage)
 
 
 def without_zero_weight(of: Callable[[Batch], Result], batch: Batch) -> Result:
-    """`of` over the rows of a batch whose weight is above zero, as if there were no others."""
+    """`of` over the rows of a batch whose weight is above zero."""
     if batch.weight is None:
         return of(batch)
-    weight = arrays.weight_column(batch.weight, len(batch.logits))
-    return of(batch) if weight.all() else _of_part(batch, of, np.flatnonzero(weight))
+    weight = validation.weight_column(batch.weight, len(batch.logits))
+    return of(batch) if weight.all() else _of_rows(batch, of, np.flatnonzero(weight))
 
 
-def _parts(batch: Batch, wanted: dict[Key, Pass]) -> _Keyed:
-    return without_zero_weight(partial(_parts_of_all, wanted=wanted), batch)
+def _summarize(batch: Batch, wanted: dict[Key, Pass]) -> ByKey:
+    return without_zero_weight(partial(_summarize_all, wanted=wanted), batch)
 
 
-def _parts_of_all(batch: Batch, wanted: dict[Key, Pass]) -> _Keyed:
+def _summarize_all(batch: Batch, wanted: dict[Key, Pass]) -> ByKey:
     if batch.group is None:
-        return _Keyed({key: asked.of(batch) for key, asked in wanted.items()})
+        return _summarize_each(batch, wanted)
     parts: dict[Key, Any] = {}
     if None in wanted:
         parts[None] = wanted[None].of(batch)
     for name, rows in _rows_by_group(batch.group):
         if name in wanted:
-            parts[name] = _of_part(batch, wanted[name].of, rows)
-    return _Keyed(parts)
+            parts[name] = _of_rows(batch, wanted[name].of, rows)
+    return ByKey(parts)
 
 
 def _rows_by_group(groups: Array) -> Iterator[tuple[str, Int64]]:
@@ -181,7 +229,7 @@ def _rows_by_group(groups: Array) -> Iterator[tuple[str, Int64]]:
         yield str(name), chosen
 
 
-def _of_part(batch: Batch, of: Callable[[Batch], Result], rows: Int64) -> Result:
+def _of_rows(batch: Batch, of: Callable[[Batch], Result], rows: Int64) -> Result:
     try:
         return of(batch.take(rows))
     except RowError as error:  # the engine adds where the batch starts

@@ -1,4 +1,4 @@
-"""The search that all methods share: a window of the curve, moved if it must, then exactly."""
+"""The search that all methods share: locate T on a curve, then refine it with an exact pass."""
 
 import dataclasses
 import math
@@ -7,20 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tepid.arrays import Float64
-from tepid.curve import Curve
-from tepid.errors import InputError
-from tepid.lattice import Lattice
-from tepid.methods.passes import Asking, Pass
-from tepid.optimum import EXACT, INTERPOLATION, Reading, confidence_at, loss_precision
+from tepid.methods.passes import Pass, Passes, check_total
 from tepid.sources import Batch
+from tepid.summaries.curve import Curve
+from tepid.summaries.lattice import Lattice
+from tepid.summaries.optimum import EXACT, INTERPOLATION, Reading, confidence_at, loss_precision
 from tepid.temperature import Status
+from tepid.validation import Float64
 
-# The octaves of 1/T that are summed where the data cannot be read again.
+# The octaves of 1/T that are summed where the data can be read only once.
 _ONLY = (-5, 5)
 # The window moves by this many octaves, up to where float32 ends.
 _STRIDE, _FARTHEST = 12, 112
-# How far from the scale of the logits, in octaves, the edge lies that stands for no temperature.
+# At-bound temperatures lie this many octaves from the scale of the logits.
 _REACH = 8
 # A step this small leaves an error well below EXACT.
 LAST_STEP = 2e-3
@@ -30,9 +29,9 @@ LAST_STEP = 2e-3
 class Question:
     """Which curve to sum, where on it the answer lies, and how to step to it from near by.
 
-    `others` are read off the same curve, to its precision. `first` is the window to begin with
-    where the data can be read again: by default T from 1/4 to 8. `summing` gives the curve of a
-    batch on a lattice where it is another than that of its thresholds and labels.
+    `others` are read off the same curve, to its precision. `first` is the first window, in octaves
+    of 1/T, where the data can be read again: by default T from 1/4 to 8. `curve_of` replaces the
+    curve of the thresholds and labels by another.
     """
 
     read: Callable[[Curve], Reading]
@@ -41,8 +40,8 @@ class Question:
     others: tuple[Callable[[Curve], Reading], ...] = ()
     thresholds: Float64 | None = None
     exact_thresholds: Float64 | None = None
-    labelled: bool = False
-    summing: Callable[[Batch, Lattice], Curve] | None = None
+    labeled: bool = False
+    curve_of: Callable[[Batch, Lattice], Curve] | None = None
     per_octave: int = 2
     first: tuple[int, int] = (-3, 2)
 
@@ -51,7 +50,8 @@ class Question:
 class Answer:
     """The temperature found, with the curve it was found on and the exact sums at it.
 
-    `confidence` is the mean confidence at the temperature, `precision` bounds its relative error.
+    `confidence` is the mean confidence at the temperature, `precision` bounds the relative error of
+    the temperature. `others` and `readings[1:]` belong to `Question.others`.
     """
 
     temperature: float
@@ -65,15 +65,20 @@ class Answer:
 
     @property
     def reading(self) -> Reading:
-        """Of the temperature itself."""
+        """The reading of the temperature itself."""
         return self.readings[0]
 
 
-def search(question: Question, *, repeatable: bool = True) -> Asking[Answer]:
-    """Answer a question in two or three passes, or in one if the data cannot be read again."""
+def search(
+    question: Question, *, repeatable: bool = True, curve: Curve | None = None
+) -> Passes[Answer]:
+    """Answer a question in two or three passes, or in one if the data cannot be read again.
+
+    `curve` is the curve of the question's first window, if an earlier pass has summed it.
+    """
     if not repeatable:
         question = dataclasses.replace(question, first=_ONLY)
-    curve, readings = yield from located(question, moving=repeatable)
+    curve, readings = yield from locate(question, moving=repeatable, curve=curve)
     if not repeatable:
         return read_off(curve, readings)
     found, *others = (_bounded(r, curve) for r in readings)
@@ -81,19 +86,19 @@ def search(question: Question, *, repeatable: bool = True) -> Asking[Answer]:
         confidence = yield from mean_confidence(found)
         status = status_of(readings[0])
         return Answer(found, status, confidence, EXACT, curve, None, tuple(others), tuple(readings))
-    temperature, point = yield from finished(question, found, curve)
-    return exactly(question, temperature, curve, point, readings, tuple(others))
+    temperature, point = yield from refine(question, found, curve)
+    return exact_answer(question, temperature, curve, point, readings, tuple(others))
 
 
 def read_off(curve: Curve, readings: list[Reading]) -> Answer:
-    """The answer as far as a curve tells it, without another pass."""
+    """The answer read off a curve, without another pass."""
     found, *others = (reading.temperature for reading in readings)
     confidence, precision = confidence_at(curve, found), INTERPOLATION[curve.lattice.per_octave]
     status = status_of(readings[0])
     return Answer(found, status, confidence, precision, curve, None, tuple(others), tuple(readings))
 
 
-def exactly(
+def exact_answer(
     question: Question,
     temperature: float,
     curve: Curve,
@@ -101,32 +106,35 @@ def exactly(
     readings: list[Reading],
     others: tuple[float, ...] = (),
 ) -> Answer:
-    """The answer at a temperature that the exact sums at a point near by led to."""
+    """The answer at a temperature that was found from the exact sums at a point near by."""
     move = 1.0 / temperature - point.lattice.nodes[0]
     confidence = float(point.confidence[0] + move * point.confidence_slope[0]) / point.weight
     precision = question.precision(point)
     return Answer(temperature, "ok", confidence, precision, curve, point, others, tuple(readings))
 
 
-def mean_confidence(temperature: float) -> Asking[float]:
+def mean_confidence(temperature: float) -> Passes[float]:
     """The mean confidence at a temperature, by one exact pass."""
     lattice = Lattice.point(temperature)
 
     def of(batch: Batch) -> Curve:
         return Curve.of(batch.logits, lattice=lattice, sample_weight=batch.weight, bins=0)
 
-    point = yield Pass(of, "judging")
+    point = yield Pass(of, Curve, "measuring confidence")
     return float(point.confidence[0] / point.weight)
 
 
-def located(question: Question, *, moving: bool = True) -> Asking[tuple[Curve, list[Reading]]]:
+def locate(
+    question: Question, *, moving: bool = True, curve: Curve | None = None
+) -> Passes[tuple[Curve, list[Reading]]]:
     """The curve on which the answer lies, and all readings; the window moves while any is outside.
 
-    A reading is outside only if there is a temperature to be found, so the window need not know
-    the scale of the logits, which a few odd rows can hide.
+    A reading is outside only if a temperature exists, so the search need not know the scale of the
+    logits, which a few extreme rows can hide.
     """
     low, high = question.first
-    curve = yield from _summed(question, (low, high), "summing")
+    if curve is None:
+        curve = yield from _summed(question, (low, high), "summing")
     readings = readings_of(question, curve)
     while moving:
         outside = [i for i, reading in enumerate(readings) if reading.where in ("below", "above")]
@@ -136,7 +144,7 @@ def located(question: Question, *, moving: bool = True) -> Asking[tuple[Curve, l
             window = (high - 1, high + _STRIDE)
         else:
             window = (low - _STRIDE, low + 1)
-        moved = yield from _summed(question, window, "moving")
+        moved = yield from _summed(question, window, "extending the range")
         for i, reading in enumerate(readings_of(question, moved)):
             readings[i] = reading if i in outside else readings[i]
         curve = moved if 0 in outside else curve
@@ -144,33 +152,32 @@ def located(question: Question, *, moving: bool = True) -> Asking[tuple[Curve, l
     return curve, readings
 
 
-def _summed(question: Question, window: tuple[int, int], stage: str) -> Asking[Curve]:
+def _summed(question: Question, window: tuple[int, int], stage: str) -> Passes[Curve]:
     lattice = Lattice.window(*window, per_octave=question.per_octave)
-    curve: Curve = yield Pass(curve_of(question, lattice), stage)
-    if not curve.weight:
-        raise InputError("sample_weight must not be zero for every row, got only zeros")
+    curve: Curve = yield Pass(curve_of(question, lattice), Curve, stage)
+    check_total(curve.weight)
     return curve
 
 
 def readings_of(question: Question, curve: Curve) -> list[Reading]:
-    """The answer and the others, as far as a curve tells them."""
+    """The readings of the answer and of the others on a curve."""
     return [read(curve) for read in (question.read, *question.others)]
 
 
 def curve_of(
     question: Question, lattice: Lattice, *, exact: bool = False
 ) -> Callable[[Batch], Curve]:
-    """The curve of a batch that a question is about."""
+    """The function that gives the curve of a batch for a question."""
     thresholds = question.exact_thresholds if exact else question.thresholds
 
     def of(batch: Batch) -> Curve:
-        if question.summing is not None:
-            return question.summing(batch, lattice)
+        if question.curve_of is not None:
+            return question.curve_of(batch, lattice)
         return Curve.of(
             batch.logits,
             lattice=lattice,
             thresholds=thresholds,
-            labels=batch.labels if question.labelled else None,
+            labels=batch.labels if question.labeled else None,
             sample_weight=batch.weight,
             bins=0,
         )
@@ -179,7 +186,7 @@ def curve_of(
 
 
 def _octaves(curve: Curve) -> tuple[int, int]:
-    """Ten octaves around T = 1 and, wherever it is, the scale of the logits."""
+    """Ten octaves around T = 1, extended to reach the scale of the logits."""
     scale = -math.log2(-curve.spread / curve.weight) if curve.spread else 0.0
     return min(-5, math.floor(scale) - _REACH), max(5, math.ceil(scale) + _REACH)
 
@@ -194,24 +201,24 @@ def _bounded(reading: Reading, curve: Curve) -> float:
 
 
 def status_of(reading: Reading) -> Status:
-    """Whether a reading is a temperature."""
+    """The status of a temperature with this reading."""
     if reading.where == "inside":
         return "ok"
     return "not-identified" if reading.where in ("nowhere", "no-pairs") else "at-bound"
 
 
-def finished(question: Question, temperature: float, curve: Curve) -> Asking[tuple[float, Curve]]:
+def refine(question: Question, temperature: float, curve: Curve) -> Passes[tuple[float, Curve]]:
     """The exact temperature, from one near by, and the sums that it was found from."""
     for _ in range(8):
         lattice = Lattice.point(temperature)
-        point: Curve = yield Pass(curve_of(question, lattice, exact=True), "finishing")
-        temperature, step = stepped(question, point, curve)
+        point: Curve = yield Pass(curve_of(question, lattice, exact=True), Curve, "finishing")
+        temperature, step = step_from(question, point, curve)
         if abs(step) < LAST_STEP:
             break
     return temperature, point
 
 
-def stepped(question: Question, point: Curve, curve: Curve) -> tuple[float, float]:
+def step_from(question: Question, point: Curve, curve: Curve) -> tuple[float, float]:
     """The temperature one step on from the exact sums at a point, and the step in its logarithm."""
     step = float(np.clip(question.step(point, curve), -0.3, 0.3))
     return math.exp(step) / float(point.lattice.nodes[0]), step

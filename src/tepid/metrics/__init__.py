@@ -1,25 +1,32 @@
-"""Measures of probabilities against labels, and how far to trust them.
+"""Measures of probabilities against labels, and bootstrap intervals for them.
 
 Each takes `(labels, probabilities)`, in scikit-learn's order, and `sample_weight`; `excess_nll`
-takes logits. Those that are sums over bins also take one `Reliability`, which merges: score the
-parts where they lie and add. The others say that they need all rows. All are NaN where there are
-no rows.
+takes logits. Those in `from_reliability` also take one `Reliability`, which merges: summarize each
+part where it lies and add. The docstrings of the others state that they need all rows. All return
+NaN where there are no rows.
 """
 
-from tepid.metrics.binned import (
+from tepid.metrics.excess import excess_nll
+from tepid.metrics.from_reliability import (
+    accuracy,
+    brier,
     brier_calibration,
     brier_refinement,
+    confidence,
     ece,
-    ece_classwise,
-    ece_equal_mass,
     mce,
+    nll,
     rmsce_debiased,
 )
-from tepid.metrics.excess import excess_nll
+from tepid.metrics.from_rows import (
+    aurc,
+    eaurc,
+    ece_classwise,
+    ece_equal_mass,
+    ks_error,
+    smooth_ece,
+)
 from tepid.metrics.intervals import Interval, bootstrap, difference
-from tepid.metrics.means import accuracy, brier, confidence, nll
-from tepid.metrics.ranked import aurc, eaurc, ks_error
-from tepid.metrics.smooth import smooth_ece
 
 __all__ = [
     "Interval",

@@ -1,25 +1,29 @@
-"""What a better temperature would save."""
+"""Excess NLL: how much a better temperature would lower the NLL."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from tepid import arrays
-from tepid.arrays import Float64
+from tepid import validation
 from tepid.errors import InputError
 from tepid.methods import from_labels
-from tepid.metrics.means import nll
-from tepid.reliability import Reliability
+from tepid.metrics.from_reliability import nll
+from tepid.summaries.reliability import Reliability
+from tepid.validation import Float32, Float64, Int64
 
 
 def excess_nll(
-    labels: Any, logits: Any = None, *, temperature: float = 1.0, sample_weight: Any = None
+    labels: ArrayLike | Reliability,
+    logits: ArrayLike | None = None,
+    *,
+    temperature: float = 1.0,
+    sample_weight: ArrayLike | None = None,
 ) -> float:
     r"""The NLL at a temperature above the least that any temperature gives, in nats; from logits.
 
-    $NLL(T) - \min_{T'} NLL(T')$ over the same rows, which must be given all: 0 says that no other
-    temperature is better, not that the model is calibrated. Zero is the least possible, so it is
+    $NLL(T) - \min_{T'} NLL(T')$ over the same rows, which must be given all: 0 means that no other
+    temperature is better, not that the model is calibrated. It is never below zero, so it is
     biased upwards, by about $1 / 2n$ for a model at its best temperature. A label whose
     logit is -inf is refused.
 
@@ -31,7 +35,9 @@ def excess_nll(
             "labels must be the label of every row, with the logits beside them, because "
             "excess_nll is no sum over bins, got a Reliability"
         )
-    z = arrays.as_array(logits)
+    if logits is None:
+        raise InputError("logits must be given, got none")
+    z = validation.as_array(logits)
     now = Reliability.of_logits(z, labels, temperature=temperature, sample_weight=sample_weight)
     if not now.weight:
         return float("nan")
@@ -45,7 +51,7 @@ _REACH, _NODES = 0.8, 17
 
 
 def excess_of_counts(
-    labels: Any, logits: Any, temperature: float = 1.0
+    labels: ArrayLike, logits: ArrayLike, temperature: float = 1.0
 ) -> Callable[[Float64], float]:
     """`excess_nll` as a function of how often each row counts, for many draws of the same rows.
 
@@ -53,8 +59,8 @@ def excess_of_counts(
     is that of the quartic through the five nodes nearest to it; a draw whose best temperature lies
     outside the table is measured in full.
     """
-    z = arrays.block(arrays.as_array(logits))
-    y = arrays.label_column(labels, len(z), z.shape[1])
+    z = validation.block(validation.as_array(logits))
+    y = validation.label_column(labels, len(z), z.shape[1])
     best = from_labels(z, y)
     if best.status != "ok":
         return lambda counts: excess_nll(y, z, temperature=temperature, sample_weight=counts)
@@ -71,7 +77,7 @@ def excess_of_counts(
     return excess
 
 
-def _losses(z: Any, y: Any, temperature: float) -> Float64:
+def _losses(z: Float32, y: Int64, temperature: float) -> Float64:
     x = z.astype(np.float64) / temperature
     x -= x.max(axis=1, keepdims=True)
     chosen = x[np.arange(len(x)), y]

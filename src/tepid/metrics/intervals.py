@@ -4,40 +4,38 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from tepid import arrays
-from tepid.arrays import Float64
+from tepid import validation
 from tepid.errors import InputError
-from tepid.metrics import binned, means, ranked, smooth
+from tepid.metrics import from_reliability, from_rows
 from tepid.metrics.excess import excess_nll, excess_of_counts
-from tepid.reliability import Reliability
-from tepid.rows import Rows
-from tepid.scalars import number, whole
-
-# The measures of this package, none of which is ever negative, with the greatest value of each.
-_GREATEST: dict[Any, float] = {
-    means.accuracy: 1.0,
-    means.confidence: 1.0,
-    means.nll: math.inf,
-    means.brier: 2.0,
-    binned.ece: 1.0,
-    binned.mce: 1.0,
-    binned.rmsce_debiased: 1.0,
-    binned.brier_calibration: 1.0,
-    binned.brier_refinement: 2.0,
-    binned.ece_equal_mass: 1.0,
-    binned.ece_classwise: 1.0,
-    ranked.ks_error: 1.0,
-    ranked.aurc: 1.0,
-    ranked.eaurc: 1.0,
-    smooth.smooth_ece: 1.0,
-    excess_nll: math.inf,
-}
+from tepid.summaries.reliability import Reliability, Rows
+from tepid.validation import Float64, number, whole
 
 Measure = Callable[..., float]
+
+# The measures of this package, none of which is ever negative, with the greatest value of each.
+_GREATEST: dict[Measure, float] = {
+    from_reliability.accuracy: 1.0,
+    from_reliability.confidence: 1.0,
+    from_reliability.nll: math.inf,
+    from_reliability.brier: 2.0,
+    from_reliability.ece: 1.0,
+    from_reliability.mce: 1.0,
+    from_reliability.rmsce_debiased: 1.0,
+    from_reliability.brier_calibration: 1.0,
+    from_reliability.brier_refinement: 2.0,
+    from_rows.ece_equal_mass: 1.0,
+    from_rows.ece_classwise: 1.0,
+    from_rows.ks_error: 1.0,
+    from_rows.aurc: 1.0,
+    from_rows.eaurc: 1.0,
+    from_rows.smooth_ece: 1.0,
+    excess_nll: math.inf,
+}
 
 
 @dataclass(frozen=True)
@@ -56,8 +54,8 @@ class Interval:
 
 def bootstrap(
     measure: Measure,
-    labels: Any,
-    probabilities: Any,
+    labels: ArrayLike,
+    probabilities: ArrayLike,
     *,
     level: float = 0.95,
     draws: int = 1000,
@@ -89,8 +87,9 @@ def bootstrap(
     The other measures were not tried. A draw costs $O(n)$; for `ece_classwise` $O(n k)$, and
     `excess_nll` fits a temperature to each.
 
+    >>> import tepid
     >>> labels, probabilities = [0, 1, 0, 0] * 50, [[0.8, 0.2]] * 200
-    >>> found = bootstrap(means.accuracy, labels, probabilities)
+    >>> found = bootstrap(tepid.metrics.accuracy, labels, probabilities)
     >>> found.value, found.low, found.high
     (0.75, 0.69, 0.81)
     """
@@ -101,9 +100,9 @@ def bootstrap(
 
 def difference(
     measure: Measure,
-    labels: Any,
-    before: Any,
-    after: Any,
+    labels: ArrayLike,
+    before: ArrayLike,
+    after: ArrayLike,
     *,
     level: float = 0.95,
     draws: int = 1000,
@@ -115,8 +114,9 @@ def difference(
     same rows of both: what makes a row hard for both cancels, and the interval is as a rule far
     narrower than the two of `bootstrap` would suggest. It is the basic interval, as there.
 
+    >>> import tepid
     >>> labels = [0, 1, 0, 0] * 50
-    >>> found = difference(means.nll, labels, [[0.9, 0.1]] * 200, [[0.75, 0.25]] * 200)
+    >>> found = difference(tepid.metrics.nll, labels, [[0.9, 0.1]] * 200, [[0.75, 0.25]] * 200)
     >>> found.value, found.low, found.high
     (-0.0923, -0.158, -0.0264)
     """
@@ -125,9 +125,9 @@ def difference(
 
 def compared(
     measure: Measure,
-    labels: Any,
-    before: Any,
-    after: Any,
+    labels: ArrayLike,
+    before: ArrayLike,
+    after: ArrayLike,
     *,
     level: float = 0.95,
     draws: int = 1000,
@@ -138,7 +138,7 @@ def compared(
     rows = _count(labels)
     one, other = (_drawn(of_counts(measure, labels, p), rows, draws, seed) for p in (before, after))
     each = [_possible(measure, _interval(drawn, level)) for drawn in (one, other)]
-    with np.errstate(invalid="ignore"):  # inf - inf is NaN, and so said
+    with np.errstate(invalid="ignore"):  # inf - inf is NaN
         change = other - one
     return each[0], each[1], _interval(change, level)
 
@@ -174,7 +174,9 @@ def draw_counts(rows: int, draws: int, seed: int) -> Iterator[Float64]:
         yield np.bincount(rng.integers(0, rows, rows), minlength=rows).astype(np.float64)
 
 
-def of_counts(measure: Measure, labels: Any, probabilities: Any) -> Callable[[Float64], float]:
+def of_counts(
+    measure: Measure, labels: ArrayLike, probabilities: ArrayLike
+) -> Callable[[Float64], float]:
     """The measure as a function of how often each row counts; its rows are checked once."""
     if isinstance(labels, Reliability):
         raise InputError(
@@ -196,8 +198,8 @@ def _plain(measure: Measure) -> Measure:
     return function
 
 
-def _count(labels: Any) -> int:
-    return len(np.atleast_1d(arrays.as_array(labels, "labels")))
+def _count(labels: ArrayLike) -> int:
+    return len(np.atleast_1d(validation.as_array(labels, "labels")))
 
 
 def _check(level: float, draws: int, seed: int) -> None:

@@ -1,36 +1,60 @@
-"""The monitor: fed with the logits that are served, it says whether they still look as before."""
+"""The monitor: compares the logits that are served with a reference."""
 
 import datetime
+import math
 import os
 import threading
 from collections.abc import Callable, Iterable
-from functools import reduce
+from dataclasses import fields
+from functools import lru_cache, reduce
+from time import time as now
 from typing import Any
 
 import numpy as np
 
-from tepid.arrays import Float64
 from tepid.errors import InputError, RowError
-from tepid.online import log, merging, storing
-from tepid.online.estimate import estimated
-from tepid.online.feeding import batch_of, fed, seconds
-from tepid.online.reference import Chunks, Reference, checked, summarised
-from tepid.online.rules import Outputs, Rules
-from tepid.online.sampling import kept
-from tepid.online.state import ROW, State, closed, judged, opened, trimmed
-from tepid.online.sums import Sums
+from tepid.online import files
+from tepid.online.files import Outputs
+from tepid.online.reference import (
+    Chunks,
+    Reference,
+    Rules,
+    check_batch,
+    summarize_reference,
+    take_rows,
+)
+from tepid.online.state import (
+    ROW,
+    State,
+    add_batch,
+    close_chunk,
+    cut_batch,
+    initial_state,
+    judge,
+    merge_states,
+    trim_history,
+)
+from tepid.online.sums import Sums, estimate_temperature
 from tepid.temperature import Temperature
+from tepid.validation import Float64, Int64, number
+
+# Constants of the SplitMix64 hash.
+_U64 = np.uint64
+_GOLDEN, _FIRST = _U64(0x9E3779B97F4A7C15), _U64(0xBF58476D1CE4E5B9)
+_SECOND, _ALL = _U64(0x94D049BB133111EB), (1 << 64) - 1
+# Rows are sampled in blocks of this size: a batch of one row must not pay for its own hash.
+_BLOCK = 1 << 14
 
 
 class Monitor:
-    """Watches unlabelled logits as they are served, in constant memory, from any thread.
+    """Watches unlabeled logits as they are served, in constant memory, from any thread.
 
-    Rows are gathered in chunks, of so many rows or of a period. When a chunk is full its mean
-    confidence at the temperature that is served, the implied accuracy, is held against the chunks
-    of a reference. A chunk is judged once, when it closes.
+    Rows are collected in chunks of a number of rows or of a period. When a chunk is full, its mean
+    confidence at the served temperature, the implied accuracy, is compared with the chunks of a
+    reference. A chunk is judged once, when it closes.
 
-    It sees what changes confidence, and nothing else. It never changes the temperature: `estimate`
-    gives one that a person may decide to serve.
+    The monitor detects what changes confidence, and nothing else. It never changes the temperature:
+    `estimate` returns one that a person may decide to serve.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -51,11 +75,11 @@ class Monitor:
         self.reference = reference
         self.rules = rules or Rules(reestimate=reference.reestimate, bins=reference.bins)
         self.outputs = outputs or Outputs()
-        self._state = state or opened(reference)
+        self._state = state or initial_state(reference)
         self._batches = self._saved = 0
         self._merging, self._saving = threading.Lock(), threading.Lock()
         if self.outputs.log is not None:
-            log.mend(self.outputs.log)
+            files.repair_log(self.outputs.log)
 
     @classmethod
     def from_reference(
@@ -69,16 +93,16 @@ class Monitor:
         rules: Rules | None = None,
         outputs: Outputs | None = None,
     ) -> "Monitor":
-        """A monitor that compares with logits from a time when all was well.
+        """Return a monitor that compares with logits from a time when all was well.
 
-        They should be as the served ones will be, in their order in time, and not the rows that the
-        network was trained on. They are cut as the served rows will be, into chunks of `chunk` rows
-        or, with their `times` in seconds, into periods of `period` seconds; two chunks are the
-        least, and with few the limits are wide.
+        The reference should resemble the rows that will be served, in their order in time, and not
+        be the training rows. It is cut as the served rows will be: into chunks of `chunk` rows or,
+        with `times` in seconds, into periods of `period` seconds. At least two chunks are needed,
+        and with few chunks the limits are wide.
         """
         rules = rules or Rules()
         chunks = Chunks(chunk, period, times)
-        reference = summarised(
+        reference = summarize_reference(
             reference_logits, temperature, chunks, bins=rules.bins, reestimate=rules.reestimate
         )
         return cls(reference, rules, outputs)
@@ -88,46 +112,52 @@ class Monitor:
     ) -> list[dict[str, Any]]:
         """Add a batch (n, k), and return the rows of the chunks that it closed, mostly none.
 
-        `time`, in seconds or a datetime, is now by default. A batch belongs to one time; one that
-        comes after its period has been closed counts in the open one, and an empty one lets time
-        pass. A batch with a row that cannot be used is refused whole.
+        `time`, in seconds or a datetime, is now by default. A batch belongs to one time. A batch
+        that comes after its period was closed counts in the open one, and an empty batch lets time
+        pass. A batch with an unusable row is refused as a whole.
         """
-        z = checked(logits, self.reference.classes)
-        moment = seconds(time)
-        start = self._counted(len(z))
-        chosen = None if self.rules.sample == 1 else kept(start, len(z), self.rules)
+        z = check_batch(logits, self.reference.classes)
+        moment = _to_seconds(time)
+        n = int(z.shape[0])
+        start = self._count_rows(n)
+        chosen = None if self.rules.sample == 1 else sample_rows(start, n, self.rules)
         try:
-            looked_at = z if chosen is None else z[chosen]
-            batch = batch_of(looked_at, self.reference, self._state)
-            return self._moved(lambda state: fed(state, self.reference, self.rules, batch, moment))
+            looked_at = z if chosen is None else take_rows(z, chosen)
+            batch = cut_batch(looked_at, self.reference, self._state)
+            return self._apply(
+                lambda state: add_batch(state, self.reference, self.rules, batch, moment)
+            )
         except RowError as error:
-            self._counted(-len(z))
+            self._count_rows(-n)
             row = error.row if chosen is None else int(chosen[error.row])
             raise error.moved(row - error.row) from None
 
     def finish(self) -> list[dict[str, Any]]:
         """Close the open chunk as it is, and return its row; none if no row is in it."""
-        return self._moved(
-            lambda state: closed(state, self.reference, self.rules) if state.open.weight else state
-        )
 
-    def _counted(self, rows: int) -> int:
+        def close(state: State) -> State:
+            open_rows = state.open.weight
+            return close_chunk(state, self.reference, self.rules) if open_rows else state
+
+        return self._apply(close)
+
+    def _count_rows(self, rows: int) -> int:
         with self._merging:
             before = self._state.seen
             self._state = self._state._replace(seen=before + rows)
         return before
 
-    def _moved(self, move: Callable[[State], State]) -> list[dict[str, Any]]:
+    def _apply(self, change: Callable[[State], State]) -> list[dict[str, Any]]:
         with self._merging:
-            state = move(self._state)
+            state = change(self._state)
             new = state.closed - self._state.closed
             chunks = state.history[-new:] if new else ()
-            rows = [judged(chunk, self.reference, self.rules) for chunk in chunks]
-            self._state = trimmed(state, self.rules) if new else state
+            rows = [judge(chunk, self.reference, self.rules) for chunk in chunks]
+            self._state = trim_history(state, self.rules) if new else state
             self._batches += 1
             if self.outputs.log is not None:
                 for row in rows:
-                    log.append(self.outputs.log, row)
+                    files.append_log(self.outputs.log, row)
         self._autosave()
         return rows
 
@@ -143,17 +173,17 @@ class Monitor:
     def _save(self, path: str | os.PathLike[str]) -> None:
         with self._merging:
             state, number = self._state, self._batches
-        storing.save(path, self.reference, self.rules, state)
+        files.save_state(path, self.reference, self.rules, state)
         self._saved = number
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """A row for each closed chunk, the oldest first, as many as `Rules.remember`."""
-        return [judged(c, self.reference, self.rules) for c in self._state.history]
+        """A row for each closed chunk, the oldest first, at most `Rules.remember`."""
+        return [judge(c, self.reference, self.rules) for c in self._state.history]
 
     @property
     def window(self) -> Sums:
-        """The rows last judged or, before the first chunk has closed, those of the open one."""
+        """The rows judged last or, before the first chunk has closed, those of the open chunk."""
         state = self._state
         return state.recent if state.closed else state.open
 
@@ -166,25 +196,25 @@ class Monitor:
 
     @property
     def thresholds(self) -> Float64:
-        r"""$\theta_k$ of the recent rows, to be held against those of `reference`."""
+        r"""$\theta_k$ of the recent rows, to be compared with those of `reference`."""
         return self.window.tails.thresholds()
 
     def estimate(self) -> Temperature:
-        """The temperature of the recent rows by UTS, with the thresholds of the reference.
+        """Return the temperature of the recent rows by UTS, with the thresholds of the reference.
 
-        Read off their sums, to a precision of .006. Logits do not identify a temperature: hold it
-        against `reference.estimate`, and look at its warnings before it is served.
+        It is computed from their sums, to a precision of .006. Logits do not identify a
+        temperature: compare with `reference.estimate`, and read the warnings before serving it.
         """
         if not self.reference.reestimate:
             raise InputError("rules must have reestimate=True for an estimate, got False")
         if not self.window.weight:
             raise InputError("monitor must have seen a row for an estimate, got none")
-        return estimated(self.window)
+        return estimate_temperature(self.window)
 
     def reading(self) -> dict[str, Any]:
-        """The row of the last closed chunk, None for each value before, and what was counted."""
+        """Return the row of the last closed chunk, with None if there is none, and the counts."""
         state = self._state
-        last = judged(state.history[-1], self.reference, self.rules) if state.history else {}
+        last = judge(state.history[-1], self.reference, self.rules) if state.history else {}
         return (
             dict.fromkeys(ROW)
             | last
@@ -199,26 +229,73 @@ class Monitor:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state as `.npz`, nothing pickled; a crash leaves the old file whole."""
+        """Write the state to `.npz`, atomically."""
         with self._saving:  # so that an older state never replaces a newer one
-            storing.save(path, self.reference, self.rules, self._state)
+            files.save_state(path, self.reference, self.rules, self._state)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, outputs: Outputs | None = None) -> "Monitor":
-        """The monitor that `save` wrote, which goes on where it was."""
-        reference, rules, state = storing.load(path)
+        """Return the monitor that `save` wrote; raises `InputError` if the file is damaged."""
+        reference, rules, state = files.load_state(path)
         return cls(reference, rules, outputs, state)
 
     def __add__(self, other: "Monitor") -> "Monitor":
-        """What both replicas have seen; refuses, naming both, where their references differ."""
-        merging.check_same(self, other)
-        state = merging.merged(self._state, other._state, self.reference, self.rules)
+        """Return what both replicas have seen; refuses replicas with different references."""
+        _check_mergeable(self, other)
+        state = merge_states(self._state, other._state, self.reference, self.rules)
         return Monitor(self.reference, self.rules, state=state)
 
     @classmethod
     def merged(cls, monitors: Iterable["Monitor"]) -> "Monitor":
-        """What all replicas have seen, by `+`."""
+        """Return what all replicas have seen, by `+`."""
         parts = list(monitors)
         if not parts:
             raise InputError("monitors must be one or more, got none")
         return reduce(lambda a, b: a + b, parts)
+
+
+def _check_mergeable(a: Monitor, b: Monitor) -> None:
+    """Refuse monitors that do not judge by the same reference and rules."""
+    one, two = a.reference.fingerprint, b.reference.fingerprint
+    if one != two:
+        raise InputError(f"monitors must share their reference, got {one} and {two}")
+    for field in fields(Rules):
+        first, second = getattr(a.rules, field.name), getattr(b.rules, field.name)
+        if first != second and field.name != "seed":
+            raise InputError(f"monitors must share their {field.name}, got {first} and {second}")
+
+
+def _to_seconds(moment: float | datetime.datetime | None) -> float:
+    """A time in seconds since 1970; None is now."""
+    if moment is None:
+        return now()
+    if isinstance(moment, datetime.datetime):
+        return moment.timestamp()
+    value = number(moment, "time")
+    if not math.isfinite(value):
+        raise InputError(f"time must be a finite number of seconds, got {moment}")
+    return value
+
+
+def sample_rows(start: int, count: int, rules: Rules) -> Int64:
+    """Return the places of the sampled rows among rows `start`, `start + 1`, … of a stream.
+
+    Row i is in the sample if a hash of the seed and i (SplitMix64) is below `rules.sample`. So the
+    sample does not depend on how the rows are batched, and only their count must be stored.
+    """
+    end = start + count
+    blocks = range(start // _BLOCK, max(end - 1, start) // _BLOCK + 1)
+    parts = [_sample_block(block, rules.sample, rules.seed) for block in blocks]
+    numbers = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return numbers[numbers.searchsorted(start) : numbers.searchsorted(end)] - start
+
+
+@lru_cache(maxsize=16)
+def _sample_block(block: int, sample: float, seed: int) -> Int64:
+    """The numbers of the sampled rows of a block."""
+    numbers = np.arange(block * _BLOCK, (block + 1) * _BLOCK, dtype=np.uint64)
+    hashed = (numbers + _U64((seed * int(_SECOND)) & _ALL)) * _GOLDEN
+    hashed = (hashed ^ (hashed >> _U64(30))) * _FIRST
+    hashed = (hashed ^ (hashed >> _U64(27))) * _SECOND
+    uniform = ((hashed ^ (hashed >> _U64(31))) >> _U64(11)).astype(np.float64) * 2.0**-53
+    return numbers[uniform < sample].astype(np.int64)

@@ -1,17 +1,15 @@
-"""Model files: a temperature put into an ONNX graph, and logits read out of one.
+"""ONNX model files: insert a temperature into a graph, or run a model for its logits.
 
-Here `onnx` is ONNX itself; this package is `tepid.onnx`, and is imported when first used.
+Inside this package `import onnx` is ONNX itself; the package is `tepid.onnx`.
 """
 
 try:
-    import onnx as _onnx  # noqa: F401  # only whether it is there
+    import onnx as _onnx  # noqa: F401  # only whether it is installed
 except ImportError:
-    raise ImportError(
-        "tepid.onnx must have onnx, got none; pip install 'tepid[onnx]' brings it"
-    ) from None
+    raise ImportError("tepid.onnx needs onnx: pip install 'tepid[onnx]'") from None
 
 from tepid.onnx.heads import Head
-from tepid.onnx.inserting import find, insert, recorded
-from tepid.onnx.running import run
+from tepid.onnx.inference import run
+from tepid.onnx.insertion import find, insert, recorded
 
 __all__ = ["Head", "find", "insert", "recorded", "run"]

@@ -1,6 +1,7 @@
-"""Model files: read without their external data, checked, and written with it beside them."""
+"""Model files: read, validate and write ONNX models with their external data."""
 
 import filecmp
+import math
 import os
 import shutil
 from pathlib import Path
@@ -9,14 +10,19 @@ import onnx
 from google.protobuf.message import DecodeError, EncodeError
 
 from tepid.errors import InputError
-from tepid.onnx import graphs
-from tepid.replacing import replacing
+from tepid.onnx.graph import all_names, opset_version, stored_tensors
+from tepid.store import atomic_write
 
 PathLike = str | os.PathLike[str]
+# Tensors up to this many bytes may be shapes and axes, which shape inference needs.
+_SMALL = 1 << 16
 
 
-def read(path: PathLike) -> onnx.ModelProto:
-    """The model in a file; tensors that are stored in other files stay there."""
+# Read ---------------------------------------------------------------------------------------------
+
+
+def read_model(path: PathLike) -> onnx.ModelProto:
+    """The model in a file, without its external data."""
     file = Path(path)
     if not file.is_file():
         raise InputError(f"model must be a file that exists, got {file}")
@@ -24,67 +30,111 @@ def read(path: PathLike) -> onnx.ModelProto:
         model = onnx.load(file, format="protobuf", load_external_data=False)
     except DecodeError:
         raise InputError(f"{file.name} must be a whole ONNX model, got something else") from None
-    _check_model(model, file)
+    _check_loaded(model, file)
     return model
 
 
-def _check_model(model: onnx.ModelProto, file: Path) -> None:
+def _check_loaded(model: onnx.ModelProto, file: Path) -> None:
     if not model.ir_version or not model.graph.output:
         raise InputError(f"{file.name} must be a whole ONNX model, got one without a graph")
-    noted = [text for entry in model.metadata_props for text in (entry.key, entry.value)]
-    strange = [w for w in (*noted, *graphs.words(model.graph)) if isinstance(w, bytes)]
-    if strange:
-        raise InputError(f"{file.name} must have names that are text, got {strange[0][:80]!r}")
-    if opset(model) < 7:
-        raise InputError(f"{file.name} must be of opset 7 or later, got {opset(model)}")
-    _check_sides(model, file)
+    metadata = [text for entry in model.metadata_props for text in (entry.key, entry.value)]
+    broken = [w for w in (*metadata, *all_names(model.graph)) if isinstance(w, bytes)]
+    if broken:
+        raise InputError(f"{file.name} must have names that are text, got {broken[0][:80]!r}")
+    version = opset_version(model)
+    if version < 7:
+        raise InputError(f"{file.name} must be of opset 7 or later, got {version}")
+    for data, size in _external_files(model, file).items():
+        if not data.is_file():
+            raise InputError(f"{file.name} must have its external data beside it, got no {data}")
+        found = data.stat().st_size
+        if found < size:
+            raise InputError(f"{data.name} must have {size} bytes of external data, got {found}")
 
 
-def _check_sides(model: onnx.ModelProto, file: Path) -> None:
-    for where, size in sides(model, file).items():
-        if not where.is_file():
-            raise InputError(f"{file.name} must have its external data beside it, got no {where}")
-        if where.stat().st_size < size:
-            there = where.stat().st_size
-            raise InputError(f"{where.name} must have {size} bytes of external data, got {there}")
-
-
-def opset(model: onnx.ModelProto) -> int:
-    """The version of ONNX's own operators; where a model has none of them, the one to add."""
-    versions = [given.version for given in model.opset_import if given.domain in ("", "ai.onnx")]
-    return max(versions, default=13 if model.ir_version >= 7 else 9)
-
-
-def sides(model: onnx.ModelProto, path: PathLike) -> dict[Path, int]:
-    """The files beside the model's own that hold some of its tensors, and how long they must be."""
-    # Not resolved: where a model is a link, its data is linked beside the link.
+def _external_files(model: onnx.ModelProto, path: PathLike) -> dict[Path, int]:
+    """The files that hold the model's external tensors, and the least size of each in bytes."""
+    # Not resolved: if the model is a symbolic link, its data lies beside the link.
     folder = Path(path).absolute().parent
     found: dict[Path, int] = {}
-    for tensor in graphs.tensors(model.graph):
+    for tensor in stored_tensors(model.graph):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             entries = {entry.key: entry.value for entry in tensor.external_data}
-            where = Path(os.path.normpath(folder / entries.get("location", "")))
-            if where == folder or not where.is_relative_to(folder):
+            file = Path(os.path.normpath(folder / entries.get("location", "")))
+            if file == folder or not file.is_relative_to(folder):
                 got = entries.get("location", "nothing")
                 raise InputError(f"external data must lie in the model's folder, got {got}")
-            found[where] = max(found.get(where, 0), _end(entries))
+            found[file] = max(found.get(file, 0), _end_of(entries))
     return found
 
 
-def _end(entries: dict[str, str]) -> int:
+def _end_of(entries: dict[str, str]) -> int:
     try:
         return int(entries.get("offset", "0")) + int(entries.get("length", "0"))
     except ValueError:
         raise InputError(f"external data must have a place in its file, got {entries}") from None
 
 
-def first_line(error: Exception) -> str:
-    """What an error says, in one line."""
+def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or ["no reason"])[0][:300]
 
 
-def check_target(path: PathLike, out: PathLike) -> None:
-    """Refuse an output that is the model itself or is not called a model."""
+# Validate -----------------------------------------------------------------------------------------
+
+
+def strip_weights(model: onnx.ModelProto, path: PathLike) -> onnx.ModelProto:
+    """A copy whose large tensors are inputs: quick to copy, check and infer shapes of.
+
+    External tensors are loaded if they are small or inside a node, and become inputs otherwise.
+    """
+    copy = onnx.ModelProto(ir_version=model.ir_version)
+    copy.opset_import.extend(model.opset_import)
+    copy.functions.extend(model.functions)
+    copy.graph.name = model.graph.name
+    for field in ("node", "input", "output", "value_info", "sparse_initializer"):
+        getattr(copy.graph, field).extend(getattr(model.graph, field))
+    folder = str(Path(path).absolute().parent)
+    for tensor in stored_tensors(copy.graph):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            tensor.CopyFrom(_load_external(tensor, folder))
+    declared = {value.name for value in model.graph.input}
+    for tensor in model.graph.initializer:
+        if 8 * math.prod(tensor.dims) <= _SMALL:
+            copy.graph.initializer.append(_load_external(tensor, folder))
+        elif tensor.name not in declared:
+            value = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            copy.graph.input.append(value)
+    return copy
+
+
+def _load_external(tensor: onnx.TensorProto, folder: str) -> onnx.TensorProto:
+    if tensor.data_location != onnx.TensorProto.EXTERNAL:
+        return tensor
+    copy = onnx.TensorProto()
+    copy.CopyFrom(tensor)
+    try:
+        onnx.external_data_helper.load_external_data_for_tensor(copy, folder)
+    except (ValueError, OSError, onnx.checker.ValidationError) as error:
+        reason = _first_line(error)
+        raise InputError(f"external data must hold {tensor.name}, got {reason}") from None
+    copy.data_location = onnx.TensorProto.DEFAULT
+    del copy.external_data[:]
+    return copy
+
+
+def check_model(stripped: onnx.ModelProto, name: str) -> None:
+    """Raise if ONNX's own checker refuses a model from `strip_weights`."""
+    try:
+        onnx.checker.check_model(stripped)
+    except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
+        raise InputError(f"{name} must be a valid ONNX model, got: {_first_line(error)}") from None
+
+
+# Write --------------------------------------------------------------------------------------------
+
+
+def check_output_path(path: PathLike, out: PathLike) -> None:
+    """Raise if the output is the model itself or does not end in `.onnx`."""
     target = Path(out)
     if target.suffix.lower() != ".onnx":
         raise InputError(f"output must end in .onnx, got {target.name}")
@@ -92,38 +142,40 @@ def check_target(path: PathLike, out: PathLike) -> None:
         raise InputError(f"output must not be the model itself, got {target}")
 
 
-def write(model: onnx.ModelProto, path: PathLike, out: PathLike) -> None:
-    """Write a model that was read from `path`, whole or not at all; copy its external data.
+def write_model(model: onnx.ModelProto, path: PathLike, out: PathLike) -> None:
+    """Atomically write a model that was read from `path`, and copy its external data.
 
     In the model's own folder the external data is shared. Elsewhere it is copied under the same
-    name, and a file that is there already must be the same.
+    name, and a file of that name must have the same content.
     """
     try:
         content = model.SerializeToString()
     except (EncodeError, ValueError) as error:
-        said = first_line(error)
-        raise InputError(f"model must fit into one file, got too large a one: {said}") from None
-    copies = _copies(model, path, out)
-    with replacing(out) as file:
+        reason = _first_line(error)
+        raise InputError(f"model must fit into one file, got too large a one: {reason}") from None
+    copies = _missing_copies(model, path, out)
+    with atomic_write(out) as file:
         file.write(content)
-        for side, copy in copies:
+        for data, copy in copies:
             copy.parent.mkdir(parents=True, exist_ok=True)
-            with side.open("rb") as source, replacing(copy) as sink:
+            with data.open("rb") as source, atomic_write(copy) as sink:
                 shutil.copyfileobj(source, sink, 1 << 20)
 
 
-def _copies(model: onnx.ModelProto, path: PathLike, out: PathLike) -> list[tuple[Path, Path]]:
-    """The external data that has yet to be copied, and where to."""
+def _missing_copies(
+    model: onnx.ModelProto, path: PathLike, out: PathLike
+) -> list[tuple[Path, Path]]:
+    """The external data that has yet to be copied, as pairs of source and target."""
     home, target = Path(path).absolute().parent, Path(out).absolute().parent
-    pairs = [(side, target / side.relative_to(home)) for side in sides(model, path)]
+    pairs = [(data, target / data.relative_to(home)) for data in _external_files(model, path)]
     if Path(out).absolute() in [copy for _, copy in pairs]:
         raise InputError(f"output must not have the name of external data, got {out}")
-    pairs = [(side, copy) for side, copy in pairs if not _same(side, copy)]
+    pairs = [(data, copy) for data, copy in pairs if not _same_content(data, copy)]
     for _, copy in pairs:
         if copy.exists():
             raise InputError(f"external data must not replace another file, got {copy}")
     return pairs
 
 
-def _same(side: Path, copy: Path) -> bool:
-    return copy.is_file() and (copy.samefile(side) or filecmp.cmp(side, copy, shallow=False))
+def _same_content(data: Path, copy: Path) -> bool:
+    return copy.is_file() and (copy.samefile(data) or filecmp.cmp(data, copy, shallow=False))

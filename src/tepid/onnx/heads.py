@@ -1,41 +1,47 @@
-"""Where a classifier's logits are in its graph, and what the model makes of them."""
+"""Find a classifier's logits in its graph: which tensor they are, and its class axis."""
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import onnx
 
 from tepid.errors import InputError
-from tepid.onnx import graphs
-from tepid.onnx.shapes import FLOATS, Tensor
+from tepid.onnx.graph import FLOAT_TYPES, STANDARD_DOMAINS, Producers, TensorType, find_producers
+from tepid.validation import Array
 
 Form = Literal["logits", "activated", "probabilities", "unclear"]
 _ACTIVATIONS = ("Softmax", "LogSoftmax", "Sigmoid")
-# Each number keeps its meaning on its way through these.
+# These operators do not change what a number means.
 _TRANSPARENT = (
     "Identity", "Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Log", "ZipMap",
     "QuantizeLinear", "DequantizeLinear", "Dropout",
 )  # fmt: skip
-# Above a layer with weights nothing says what comes out of it, below it nothing may be bounded.
+# Layers with weights. Their output may be any number, whatever their input is.
 _WEIGHTED = (
     "Gemm", "MatMul", "Conv", "ConvTranspose", "Einsum", "MatMulInteger", "ConvInteger",
     "QLinearMatMul", "QLinearConv", "QGemm", "FusedMatMul", "FusedGemm", "FusedConv", "RNN", "GRU",
     "LSTM",
 )  # fmt: skip
+# After the last layer with weights these may turn logits into probabilities.
 _BOUNDED = (*_ACTIVATIONS, "HardSigmoid", "Exp", "Hardmax", "If", "Loop", "Scan", "SequenceAt")
-_STANDARD = ("", "ai.onnx")
 
 
 @dataclass(frozen=True)
 class Head:
-    """A tensor that a temperature can divide, and what the model makes of it.
+    """A tensor that a temperature can divide, and what the model does with it.
 
-    `form` says what the tensor is: "logits" that leave the model as they are, logits that are
-    "activated" by a softmax of the model's own, "probabilities", or "unclear". `readers` name what
-    is made by the nodes that are to read the calibrated tensor: none where it leaves the model
-    itself, and None where every node is to. `maker` is the operator that `output` comes from, and
-    `origin` the tensor that it makes or, of an activation, reads.
+    Attributes:
+        tensor: The name of the tensor.
+        output: The model's output that it leads to.
+        form: "logits" that leave the model unchanged, logits that are "activated" by the model's
+            own softmax, "probabilities", or "unclear".
+        readers: Outputs of the nodes that are to read the calibrated tensor. Empty if the tensor
+            itself leaves the model, None if every node that reads it is meant.
+        maker: The operator that produces `output`.
+        origin: The tensor that this operator produces or, if it is an activation, reads.
     """
 
     tensor: str
@@ -46,12 +52,12 @@ class Head:
     origin: str = ""
 
 
-def candidates(graph: onnx.GraphProto, known: dict[str, Tensor]) -> list[Head]:
+def find_heads(graph: onnx.GraphProto, types: dict[str, TensorType]) -> list[Head]:
     """One head for each output that may be a classifier's."""
-    made = graphs.makers(graph)
+    producers = find_producers(graph)
     heads: dict[tuple[str, bool], Head] = {}
     for output in graph.output:
-        head = _head(output, made, known)
+        head = _head_of_output(output, producers, types)
         if head is not None:
             key = (head.tensor, head.form == "activated")
             if key in heads:  # probabilities and their logarithms
@@ -62,93 +68,93 @@ def candidates(graph: onnx.GraphProto, known: dict[str, Tensor]) -> list[Head]:
     return [h for h in heads.values() if h.form == "activated" or h.origin not in activated]
 
 
-def _head(
-    output: onnx.ValueInfoProto, made: graphs.Makers, known: dict[str, Tensor]
+def _head_of_output(
+    output: onnx.ValueInfoProto, producers: Producers, types: dict[str, TensorType]
 ) -> Head | None:
-    tensor, readers, origin = _origin(output.name, made, known)
+    tensor, readers, origin = _trace_back(output.name, producers, types)
     if not readers and output.type.WhichOneof("value") != "tensor_type":
         return None
-    if tensor not in made or not _may_be_float(tensor, known) or not origin:
+    if tensor not in producers or not _may_be_float(tensor, types) or not origin:
         return None
-    node = _paired(made.get(origin), made)
-    if node is not None and node.op_type in _ACTIVATIONS and node.domain in _STANDARD:
-        z = node.input[0]
-        return Head(z, output.name, "activated", (node.output[0],), node.op_type, z)
+    node = _skip_pairing(producers.get(origin), producers)
+    if node is not None and node.op_type in _ACTIVATIONS and node.domain in STANDARD_DOMAINS:
+        logits = node.input[0]
+        return Head(logits, output.name, "activated", (node.output[0],), node.op_type, logits)
     maker = "the model's input" if node is None else node.op_type
-    return Head(tensor, output.name, _form(origin, made), readers, maker, origin)
+    return Head(tensor, output.name, _form_of(origin, producers), readers, maker, origin)
 
 
-def _origin(
-    name: str, made: graphs.Makers, known: dict[str, Tensor]
+def _trace_back(
+    name: str, producers: Producers, types: dict[str, TensorType]
 ) -> tuple[str, tuple[str, ...], str]:
-    """The tensor to calibrate, who is to read it, and where its numbers come from."""
+    """The tensor to calibrate, the readers of it, and the tensor that its numbers come from."""
     tensor = name
     readers: tuple[str, ...] = ()
-    while name in made and _is_transparent(made[name]):
-        node = made[name]
+    while name in producers and _is_transparent(producers[name]):
+        node = producers[name]
         if node.op_type == "ZipMap":
             tensor, readers = node.input[0], (name,)
-        if node.op_type == "Cast" and not _may_be_float(node.input[0], known):
-            return tensor, readers, ""  # a label, as a number
+        if node.op_type == "Cast" and not _may_be_float(node.input[0], types):
+            return tensor, readers, ""  # a label as a number
         name = node.input[0]
     return tensor, readers, name
 
 
 def _is_transparent(node: onnx.NodeProto) -> bool:
-    return node.op_type in _TRANSPARENT and node.domain in (*_STANDARD, "ai.onnx.ml")
+    return node.op_type in _TRANSPARENT and node.domain in (*STANDARD_DOMAINS, "ai.onnx.ml")
 
 
-def _may_be_float(tensor: str, known: dict[str, Tensor]) -> bool:
-    return tensor not in known or known[tensor].kind in FLOATS
+def _may_be_float(tensor: str, types: dict[str, TensorType]) -> bool:
+    return tensor not in types or types[tensor].kind in FLOAT_TYPES
 
 
-def _paired(node: onnx.NodeProto | None, made: graphs.Makers) -> onnx.NodeProto | None:
-    """The Sigmoid under (1 - p, p), as two columns are made of one; else the node itself."""
+def _skip_pairing(node: onnx.NodeProto | None, producers: Producers) -> onnx.NodeProto | None:
+    """The Sigmoid under a binary pair (1 - p, p); any other node itself."""
     if node is None or node.op_type != "Concat" or len(node.input) != 2:
         return node
-    rest, one = (made.get(name) for name in node.input)
+    rest, one = (producers.get(name) for name in node.input)
     if rest is None or one is None or (rest.op_type, one.op_type) != ("Sub", "Sigmoid"):
         return node
     return one if rest.input[1] == one.output[0] else node
 
 
-def _form(name: str, made: graphs.Makers) -> Form:
-    node = made.get(name)
+def _form_of(name: str, producers: Producers) -> Form:
+    node = producers.get(name)
     if node is not None and node.domain == "ai.onnx.ml":
-        return _classical(node)
+        return _form_of_classical(node)
     waiting, seen = [name], set()
     while waiting:
         tensor = waiting.pop()
-        if tensor in made and tensor not in seen:
+        if tensor in producers and tensor not in seen:
             seen.add(tensor)
-            node = made[tensor]
-            if node.op_type in _WEIGHTED and node.domain in (*_STANDARD, "com.microsoft"):
+            node = producers[tensor]
+            if node.op_type in _WEIGHTED and node.domain in (*STANDARD_DOMAINS, "com.microsoft"):
                 continue
-            if node.op_type in _BOUNDED or node.domain not in _STANDARD:
+            if node.op_type in _BOUNDED or node.domain not in STANDARD_DOMAINS:
                 return "unclear"
             waiting += list(node.input)
     return "logits"
 
 
-def _classical(node: onnx.NodeProto) -> Form:
-    """What a classifier of ONNX's machine learning operators gives."""
-    stated = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-    after = stated.get("post_transform", b"NONE")
+def _form_of_classical(node: onnx.NodeProto) -> Form:
+    """What a classifier of ONNX's machine learning operators returns."""
+    attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     if node.op_type == "LinearClassifier":
-        return "logits" if after == b"NONE" else "probabilities"
+        transform = attributes.get("post_transform", b"NONE")
+        return "logits" if transform == b"NONE" else "probabilities"
     is_probability = {
         "TreeEnsembleClassifier": True,
-        "SVMClassifier": bool(stated.get("prob_a")),
-        "Normalizer": stated.get("norm") == b"L1",
+        "SVMClassifier": bool(attributes.get("prob_a")),
+        "Normalizer": attributes.get("norm") == b"L1",
     }
     return "probabilities" if is_probability.get(node.op_type) else "unclear"
 
 
-def choose(
+def choose_head(
     heads: list[Head], logits: str | None, graph: onnx.GraphProto, *, probabilities: bool
 ) -> Head:
-    """The head that is meant; what cannot be known is asked for."""
-    head = _only(heads) if logits is None else _named(heads, logits, graph)
+    """The head that the caller means; raises where the graph leaves a choice."""
+    head = _only_head(heads) if logits is None else _named_head(heads, logits, graph)
     if probabilities and head.form != "activated":
         return dataclasses.replace(head, form="probabilities")
     if head.form == "unclear" and logits is None:
@@ -160,27 +166,143 @@ def choose(
     return dataclasses.replace(head, form="logits") if head.form == "unclear" else head
 
 
-def _only(heads: list[Head]) -> Head:
+def _only_head(heads: list[Head]) -> Head:
     if not heads:
         raise InputError("model must have an output of floating-point numbers, got none")
     if len(heads) > 1:
-        names = ", ".join(_described(head) for head in heads)
+        names = ", ".join(_describe(head) for head in heads)
         raise InputError(f"logits must be named, as --logits NAME, got several: {names}")
     return heads[0]
 
 
-def _described(head: Head) -> str:
+def _describe(head: Head) -> str:
     if head.form == "activated":
         return f"{head.tensor!r} ({head.maker} of output {head.output!r})"
     return f"{head.tensor!r} (output)" if not head.readers else f"{head.tensor!r}"
 
 
-def _named(heads: list[Head], name: str, graph: onnx.GraphProto) -> Head:
+def _named_head(heads: list[Head], name: str, graph: onnx.GraphProto) -> Head:
     for head in heads:
         if name in (head.tensor, head.output):
             return head
-    made = graphs.makers(graph)
-    if name not in made or name in {output.name for output in graph.output}:
-        names = ", ".join(_described(head) for head in heads) or "no candidate"
+    if name not in find_producers(graph) or name in {output.name for output in graph.output}:
+        names = ", ".join(_describe(head) for head in heads) or "no candidate"
         raise InputError(f"logits must name a tensor of the model, got {name!r} beside {names}")
     return Head(name, "", "activated", None, "nodes of its own", name)
+
+
+# Class axis ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The element type, class axis and number of classes of a head's tensor.
+
+    `merged` means that all axes from the class axis on are one, as in Softmax before opset 13.
+    `rank` and `classes` are None where they are not known. `binary` means one logit per row.
+    """
+
+    kind: int
+    rank: int | None
+    axis: int
+    classes: int | None
+    merged: bool = False
+    binary: bool = False
+
+    def rows(self, z: Array) -> Array:
+        """The logits as (n, k), one row for each position that is classified."""
+        if z.ndim == 1:
+            return z[:, None]
+        if self.merged:
+            return z.reshape(math.prod(z.shape[: self.axis]), -1)
+        z = np.moveaxis(z, self.axis, -1)
+        return np.ascontiguousarray(z).reshape(-1, z.shape[-1])
+
+
+def find_layout(
+    head: Head,
+    types: dict[str, TensorType],
+    graph: onnx.GraphProto,
+    opset: int,
+    class_axis: int | None,
+) -> Layout:
+    """The layout according to the model's own Softmax, to the shape, or to the caller."""
+    found = types.get(head.tensor)
+    if found is None or found.kind not in FLOAT_TYPES:
+        got = "one unknown" if found is None else onnx.TensorProto.DataType.Name(found.kind)
+        raise InputError(f"logits {head.tensor!r} must be of a floating-point type, got {got}")
+    rank = None if found.sizes is None else len(found.sizes)
+    if rank == 0:
+        raise InputError(
+            f"logits {head.tensor!r} must have one row per sample, got a single number"
+        )
+    softmax = _find_softmax(head, graph)
+    if softmax is None:
+        layout = Layout(found.kind, rank, _check_axis(head, rank, class_axis), None)
+    else:
+        if class_axis is not None:
+            raise InputError(f"class_axis must be left to the model's Softmax, got {class_axis}")
+        layout = _layout_of_softmax(softmax, found.kind, rank, opset)
+    layout = _count_classes(layout, found)
+    _check_binary(head, layout)
+    return layout
+
+
+def _find_softmax(head: Head, graph: onnx.GraphProto) -> onnx.NodeProto | None:
+    """The Softmax that reads the head's tensor."""
+    for node in graph.node:
+        softmax = node.op_type in ("Softmax", "LogSoftmax") and node.domain in STANDARD_DOMAINS
+        meant = head.readers is None or any(name in head.readers for name in node.output)
+        if softmax and meant and head.tensor in node.input[:1]:
+            return node
+    return None
+
+
+def _layout_of_softmax(node: onnx.NodeProto, kind: int, rank: int | None, opset: int) -> Layout:
+    axis = next((a.i for a in node.attribute if a.name == "axis"), 1 if opset < 13 else -1)
+    if rank is not None:
+        axis %= rank
+    merged = opset < 13 and axis not in (-1, (rank or 0) - 1)
+    return Layout(kind, rank, axis, None, merged)
+
+
+def _check_axis(head: Head, rank: int | None, class_axis: int | None) -> int:
+    if class_axis is None and rank in (1, 2):
+        return rank - 1
+    if class_axis is None:
+        got = "an unknown number" if rank is None else str(rank)
+        raise InputError(
+            f"logits {head.tensor!r} must have two dimensions, or class_axis (--class-axis) must "
+            f"say where the classes are, got {got}"
+        )
+    if rank is not None and not -rank <= class_axis < rank:
+        raise InputError(f"class_axis must be an axis of {rank} dimensions, got {class_axis}")
+    return class_axis if rank is None else class_axis % rank
+
+
+def _count_classes(layout: Layout, found: TensorType) -> Layout:
+    if found.sizes is None:
+        return layout
+    if layout.rank == 1:
+        return dataclasses.replace(layout, classes=2, binary=True)
+    sizes = found.sizes[layout.axis :] if layout.merged else (found.sizes[layout.axis],)
+    if any(size is None for size in sizes):
+        return layout
+    count = math.prod(size or 0 for size in sizes)
+    return dataclasses.replace(layout, classes=max(count, 2), binary=count == 1)
+
+
+def _check_binary(head: Head, layout: Layout) -> None:
+    if head.maker == "Sigmoid" and head.form == "activated" and not layout.binary:
+        got = "an unknown number" if layout.classes is None else f"{layout.classes}"
+        raise InputError(
+            f"output {head.output!r} must choose between classes, got a Sigmoid for each of "
+            f"{got} of columns, which may all be true"
+        )
+    if layout.binary and head.form == "probabilities":
+        raise InputError(
+            f"probabilities {head.tensor!r} must have a column for each class, got one column"
+        )
+    softmax = head.form == "activated" and head.maker in ("Softmax", "LogSoftmax")
+    if layout.binary and softmax:
+        raise InputError(f"Softmax of {head.tensor!r} must be over classes, got one column")

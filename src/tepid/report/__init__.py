@@ -1,5 +1,5 @@
-"""A report: one HTML file that says what was found and lets a person move the temperature."""
+"""One HTML file with the result of a calibration and a slider for the temperature."""
 
-from tepid.report.writing import write
+from tepid.report.writer import write
 
 __all__ = ["write"]

@@ -1,26 +1,66 @@
 """Vector scaling, matrix scaling and Dirichlet calibration: affine maps fitted to the NLL.
 
-All three are convex and minimised by SciPy's L-BFGS-B, from the temperature on.
+All three are convex and minimized by SciPy's L-BFGS-B, starting from temperature scaling.
 """
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
-from tepid.arrays import Float64
 from tepid.errors import InputError
 from tepid.methods import from_labels
-from tepid.scaling.affine import Affine, Features, features_of
-from tepid.scaling.descent import Strength, descend
-from tepid.scaling.problem import Point, Problem, one_slope
-from tepid.scaling.rows import Rows, about, labelled
-from tepid.scaling.strength import INTERCEPTS, OFF_DIAGONAL, chosen, folds_of
+from tepid.scaling.calibrator import Calibrator
+from tepid.scaling.linear_fit import (
+    INTERCEPTS,
+    OFF_DIAGONAL,
+    Point,
+    Problem,
+    Strength,
+    choose_strength,
+    descend,
+    folds_of,
+    one_slope,
+)
+from tepid.scaling.rows import Rows, data_warnings, labeled_rows, log_softmax, softmax, unmasked
+from tepid.validation import Float64
 
-# One number for both of ODIR's strengths, the pair (λ, μ), or None to have them chosen.
-Regularisation = float | tuple[float, float] | None
+Features = Literal["logits", "log-probabilities"]
+# One number for both of ODIR's strengths, the pair (λ, μ), or None to choose by cross-validation.
+Regularization = float | tuple[float, float] | None
 _TOLERANCE, _STEPS = 1e-9, 500
-# Beyond these a strength is none, or allows nothing, and its square overflows.
+# Squares of smaller and of larger strengths than its inverse overflow.
 _WEAKEST = 1e-100
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Affine(Calibrator):
+    """The softmax of $W x + b$; call it on logits.
+
+    `weight` is W, or its diagonal (k,). A class whose logit is `-inf` keeps probability 0 and adds
+    nothing to the scores of the others. `off_diagonal` and `intercepts` are the strengths of ODIR,
+    λ and μ, that were used.
+    """
+
+    features: Features
+    weight: Float64
+    bias: Float64
+    off_diagonal: float
+    intercepts: float
+
+    @property
+    def keeps_argmax(self) -> bool:
+        """Whether a row's largest logit always has its largest probability."""
+        w, b = self.weight, self.bias
+        return bool(w.ndim == 1 and w[0] > 0 and (w == w[0]).all() and (b == b[0]).all())
+
+    def of_rows(self, z: Float64) -> Float64:
+        """Probabilities of checked logits (n, k)."""
+        x = features_of(z, self.features)
+        s = x * self.weight if self.weight.ndim == 1 else x @ self.weight.T
+        s += self.bias
+        s[np.isneginf(z)] = -np.inf
+        return softmax(s)
 
 
 def vector(
@@ -31,7 +71,7 @@ def vector(
     class_axis: int | None = None,
     columns: Any = None,
     probabilities: bool = False,
-    regularisation: Regularisation = None,
+    regularisation: Regularization = None,
 ) -> Affine:
     r"""Vector scaling, softmax of $w_k z_k + b_k$, Guo et al. (2017) section 4.2.
 
@@ -49,10 +89,10 @@ def vector(
     >>> fitted.bias[2] - fitted.bias[:2]
     array([1.0, 1.0])
     """
-    rows = labelled(
+    rows = labeled_rows(
         logits, labels, sample_weight, class_axis, columns=columns, probabilities=probabilities
     )
-    return _fitted("vector", rows, "logits", regularisation)
+    return _fit("vector", rows, "logits", regularisation)
 
 
 def matrix(
@@ -63,7 +103,7 @@ def matrix(
     class_axis: int | None = None,
     columns: Any = None,
     probabilities: bool = False,
-    regularisation: Regularisation = None,
+    regularisation: Regularization = None,
 ) -> Affine:
     r"""Matrix scaling, softmax of $W z + b$, with ODIR, Kull et al. (2019) section 3.
 
@@ -73,10 +113,10 @@ def matrix(
     (2017), which with K² weights fits anything: at 100 classes and 5000 rows its NLL on other rows
     is far worse than without calibration. The logits are taken as they are, as in `vector`.
     """
-    rows = labelled(
+    rows = labeled_rows(
         logits, labels, sample_weight, class_axis, columns=columns, probabilities=probabilities
     )
-    return _fitted("matrix", rows, "logits", regularisation)
+    return _fit("matrix", rows, "logits", regularisation)
 
 
 def dirichlet(
@@ -87,30 +127,37 @@ def dirichlet(
     class_axis: int | None = None,
     columns: Any = None,
     probabilities: bool = False,
-    regularisation: Regularisation = None,
+    regularisation: Regularization = None,
 ) -> Affine:
     r"""Dirichlet calibration with ODIR, softmax of $W \log p + b$, Kull et al. (2019) eq. 2.
 
     The same minimum as `matrix`, on the log-probabilities, which are not divided by anything; so a
     constant added to a row changes nothing. A probability that underflows keeps its logarithm.
     """
-    rows = labelled(
+    rows = labeled_rows(
         logits, labels, sample_weight, class_axis, columns=columns, probabilities=probabilities
     )
-    return _fitted("dirichlet", rows, "log-probabilities", regularisation)
+    return _fit("dirichlet", rows, "log-probabilities", regularisation)
 
 
-def _fitted(method: str, rows: Rows, features: Features, regularisation: Regularisation) -> Affine:
+def features_of(z: Float64, features: Features) -> Float64:
+    """The features of the affine map, 0 where a class is masked."""
+    if features == "logits":
+        return unmasked(z)
+    return unmasked(log_softmax(z))
+
+
+def _fit(method: str, rows: Rows, features: Features, regularisation: Regularization) -> Affine:
     k, full = rows.z.shape[1], method != "vector"
-    given = _checked(regularisation)
+    given = _check_strength(regularisation)
     temperature = from_labels(rows.z, rows.y, sample_weight=rows.u).value
     scale = temperature if features == "logits" else 1.0
     problem = _problem(rows, features_of(rows.z, features) / scale)
     first = one_slope(scale / temperature, k, full=full)
-    used, said = _strength(problem, rows.z, given, first)
+    used, warnings = _find_strength(problem, rows.z, given, first)
     point, ended = descend(problem, used, first, _TOLERANCE, _STEPS)
     if not ended:
-        said += (f"The descent was stopped after {_STEPS} steps, short of the optimum.",)
+        warnings += (f"The descent was stopped after {_STEPS} steps, short of the optimum.",)
     return Affine(
         method,
         samples=len(rows.y),
@@ -120,7 +167,7 @@ def _fitted(method: str, rows: Rows, features: Features, regularisation: Regular
         bias=point.b,
         off_diagonal=used.off_diagonal if full else 0.0,
         intercepts=used.intercepts,
-        warnings=about(rows) + _about_size(problem, used, full=full) + said,
+        warnings=data_warnings(rows) + _size_warnings(problem, used, full=full) + warnings,
     )
 
 
@@ -130,7 +177,7 @@ def _problem(rows: Rows, x: Float64) -> Problem:
     return Problem(inputs, masked if masked.any() else None, rows.y, rows.u / rows.u.sum())
 
 
-def _checked(regularisation: Regularisation) -> Strength | None:
+def _check_strength(regularisation: Regularization) -> Strength | None:
     if regularisation is None:
         return None
     given = regularisation if isinstance(regularisation, tuple) else (regularisation,) * 2
@@ -146,10 +193,10 @@ def _is_strength(value: object) -> bool:
     return isinstance(value, (int, float)) and (value == 0 or _WEAKEST <= value <= 1 / _WEAKEST)
 
 
-def _strength(
+def _find_strength(
     problem: Problem, z: Float64, given: Strength | None, first: Point
 ) -> tuple[Strength, tuple[str, ...]]:
-    """The regularisation to use, and what its choice has to say."""
+    """The regularization to use, and warnings about its choice."""
     if given is not None:
         return given, ()
     folds = folds_of(z)
@@ -157,17 +204,17 @@ def _strength(
         return Strength(OFF_DIAGONAL[0], INTERCEPTS[0]), (
             "All rows are the same, so that none could be left out to choose a regularisation.",
         )
-    choice = chosen(problem, folds, first)
-    if choice.left_out < choice.temperature:
+    choice = choose_strength(problem, folds, first)
+    if choice.held_out < choice.temperature:
         return choice.strength, ()
     sentence = (
-        f"On rows left out the NLL is {choice.left_out:.4f}, and {choice.temperature:.4f} "
+        f"On rows left out the NLL is {choice.held_out:.4f}, and {choice.temperature:.4f} "
         "with one temperature alone, which is the better choice."
     )
     return choice.strength, (sentence,)
 
 
-def _about_size(problem: Problem, used: Strength, *, full: bool) -> tuple[str, ...]:
+def _size_warnings(problem: Problem, used: Strength, *, full: bool) -> tuple[str, ...]:
     n, k = problem.x.shape
     parameters = k * (k + 1) if full else 2 * k
     if parameters <= n:

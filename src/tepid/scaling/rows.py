@@ -1,27 +1,35 @@
-"""The rows that a calibrator is fitted to or called on, checked once."""
+"""The rows that a calibrator is fitted to or called on, validated once."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tepid import arrays, shapes
-from tepid.arrays import Float64, Int64
+from tepid import shapes, validation
 from tepid.errors import InputError, RowError
 from tepid.kernels import scores
 from tepid.sources import open_source
+from tepid.validation import Array, Float64, Int64
 
 _FAR = float(np.finfo(np.float32).max)
 
 
 class Rows(NamedTuple):
-    """Logits (n, k) as they were given, in float64, with labels and weights above zero."""
+    """Logits (n, k) in float64, labels, and weights above zero."""
 
     z: Float64
     y: Int64
     u: Float64
 
 
-def labelled(
+class Column(NamedTuple):
+    """A class's probability p in the rows where it is not masked, its hits, and their weights."""
+
+    p: Float64
+    hit: Float64
+    u: Float64
+
+
+def labeled_rows(
     logits: Any,
     labels: Any,
     sample_weight: Any,
@@ -30,7 +38,7 @@ def labelled(
     columns: Any = None,
     probabilities: bool = False,
 ) -> Rows:
-    """All rows that weigh something; refuses what cannot be used, naming the row."""
+    """The rows of positive weight; raises for a row that cannot be used and names it."""
     source = open_source(
         logits,
         labels=labels,
@@ -42,7 +50,7 @@ def labelled(
     if not source.labeled:
         raise InputError("labels must be given, got none")
     given = source.whole()
-    u = arrays.weight_column(given.weight, len(given.logits))
+    u = validation.weight_column(given.weight, len(given.logits))
     kept = np.flatnonzero(u)
     if not len(kept):
         raise InputError("sample_weight must not be zero for every row, got only zeros")
@@ -50,7 +58,7 @@ def labelled(
         z = usable(given.logits if u.all() else given.logits[kept])
     except RowError as error:
         raise error.moved(int(kept[error.row]) - error.row, source.name) from None
-    y = arrays.label_column(given.labels, len(given.logits), z.shape[1], weight=u)[kept]
+    y = validation.label_column(given.labels, len(given.logits), z.shape[1], weight=u)[kept]
     masked = np.isneginf(z[np.arange(len(z)), y])
     if masked.any():
         row = int(masked.argmax())
@@ -59,20 +67,32 @@ def labelled(
     return Rows(z, y, u[kept])
 
 
-def usable(logits: Any) -> Float64:
-    """Logits as float64 (n, k), `-inf` where a class is masked; refuses NaN and what is too far."""
+def columns_of(rows: Rows, p: Float64) -> list[Column]:
+    """The columns of all classes, each against the rest."""
+    k = p.shape[1]
+    p = np.ascontiguousarray(p.T)
+    masked = np.isneginf(rows.z)
+    hits = [np.asarray(rows.y == j, np.float64) for j in range(k)]
+    if not masked.any():
+        return [Column(p[j], hits[j], rows.u) for j in range(k)]
+    kept = [~masked[:, j] for j in range(k)]
+    return [Column(p[j][kept[j]], hits[j][kept[j]], rows.u[kept[j]]) for j in range(k)]
+
+
+def usable(logits: Array) -> Float64:
+    """Logits as float64 (n, k), `-inf` where a class is masked; raises for NaN and overflow."""
     narrow = logits.dtype.itemsize <= np.float32().itemsize and logits.dtype.kind not in "iu"
     z: Float64 = np.asarray(shapes.matrix(logits)).astype(np.float64)
     top = z.max(axis=1)
     bad = ~np.isfinite(top)
     if bad.any():
-        raise arrays.unusable(z, int(bad.argmax()))
+        raise validation.unusable(z, int(bad.argmax()))
     if not narrow:
         far = np.abs(top) > _FAR
         if far.any():
             row = int(far.argmax())
             raise RowError("logits", f"lie within {_FAR:g} of zero", f"{top[row]:g}", row)
-        arrays.centred(z)
+        validation.centred(z)
     return z
 
 
@@ -86,20 +106,36 @@ def softmax(s: Float64) -> Float64:
     return out
 
 
+def log_softmax(z: Float64) -> Float64:
+    """The logarithm of the softmax, also where the softmax underflows."""
+    d: Float64 = z - z.max(axis=1, keepdims=True)
+    d -= np.log(np.exp(d).sum(axis=1, keepdims=True))
+    return d
+
+
 def unmasked(z: Float64) -> Float64:
     """The logits with 0 for a masked class, so that it adds nothing to a product."""
     return np.where(np.isneginf(z), 0.0, z)
 
 
-def about(rows: Rows) -> tuple[str, ...]:
-    """What the amount of data says."""
+def renormalize(columns: Float64, p: Float64) -> Float64:
+    """Divide rows by their sum; a row of zeros falls back to its uncalibrated softmax p.
+
+    This cannot happen to a row of the fit, whose own label counts in its bin.
+    """
+    total = columns.sum(axis=1, keepdims=True)
+    return np.where(total > 0, columns / np.where(total > 0, total, 1.0), p)
+
+
+def data_warnings(rows: Rows) -> tuple[str, ...]:
+    """Warnings about too few rows and absent classes."""
     n, k = rows.z.shape
-    said = []
+    warnings = []
     if n < k:
-        said.append(f"There are fewer rows ({n}) than classes ({k}).")
+        warnings.append(f"There are fewer rows ({n}) than classes ({k}).")
     absent = k - len(np.unique(rows.y))
     if absent:
-        said.append(
+        warnings.append(
             f"{absent} of {k} classes never occur in the labels, so that little is known of them."
         )
-    return tuple(said)
+    return tuple(warnings)

@@ -1,18 +1,15 @@
-"""Estimators for scikit-learn: a calibrator of logits, and a classifier calibrated without labels.
+"""scikit-learn estimators: a calibrator of logits, and a calibrated classifier.
 
-Here `sklearn` is scikit-learn itself; this package is `tepid.sklearn`, and is imported when first
-used.
+Inside this package `import sklearn` is scikit-learn itself; the package is `tepid.sklearn`.
 """
 
 try:
-    import sklearn as _scikit_learn  # noqa: F401  # only whether it is there
+    import sklearn as _scikit_learn  # noqa: F401  # only whether it is installed
 except ImportError:
-    raise ImportError(
-        "tepid.sklearn must have scikit-learn, got none; pip install 'tepid[sklearn]' brings it"
-    ) from None
+    raise ImportError("tepid.sklearn needs scikit-learn: pip install 'tepid[sklearn]'") from None
 
+from tepid.errors import CalibrationWarning
 from tepid.sklearn.calibrator import TemperatureCalibrator
 from tepid.sklearn.classifier import CalibratedClassifier
-from tepid.sklearn.evidence import CalibrationWarning
 
 __all__ = ["CalibratedClassifier", "CalibrationWarning", "TemperatureCalibrator"]

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from tepid import arrays, shapes
-from tepid.arrays import Array
+from tepid import shapes, validation
 from tepid.errors import InputError, reading, require
 from tepid.sources import paths
 from tepid.sources.batch import Batch, Part, Source, mismatch, row_shape
 from tepid.sources.spool import release
 from tepid.tables import ARGUMENTS
+from tepid.validation import Array
 
 # A .npy file is read in ranges of this many logits, so that a cluster can share a large one.
 _LOGITS_PER_PART = 1 << 26
@@ -146,7 +146,7 @@ def open_file(
                         f"got {wanted!r}; a file of its own ends in .npy or the like"
                     )
         array = _describe(path, member)
-        arrays.as_array(np.zeros((), array.dtype), name)  # raises unless these are numbers
+        validation.as_array(np.zeros((), array.dtype), name)  # raises unless these are numbers
         last = shapes.class_last(array, class_axis)
         cut = _in_rows(array, class_axis) and paths.suffix(path) == ".npy"
         cut = cut and not paths.is_url(path)  # each part would download it
@@ -182,9 +182,9 @@ def read_column(path: str, member: str, role: str) -> Array:
     with open_array(path, member) as array:
         if role == "group":
             text = array.asstr() if _is_hdf5_text(array) else array
-            return arrays.group_column(np.asarray(text[...]))
+            return validation.group_column(np.asarray(text[...]))
         return np.asarray(
-            arrays.as_array(np.asarray(array[...]), ARGUMENTS.get(role, role))
+            validation.as_array(np.asarray(array[...]), ARGUMENTS.get(role, role))
         ).reshape(-1)
 
 
@@ -366,7 +366,7 @@ def _read_torch(path: str, member: str) -> Array:
             raise InputError(f"{paths.base_name(path)} must hold tensors, got {kind}")
         if meta and not paths.is_url(path) and content.nbytes > Path(path).stat().st_size:
             raise InputError(f"{paths.base_name(path)} claims the shape {tuple(content.shape)}")
-    return np.asarray(arrays.as_array(content))
+    return np.asarray(validation.as_array(content))
 
 
 def _tensors(content: Any) -> dict[str, Any]:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tepid import arrays
-from tepid.arrays import Array
+from tepid import validation
 from tepid.errors import InputError, RowError, reading
 from tepid.sources import paths
 from tepid.sources.batch import Batch, Part
 from tepid.tables import Columns, arrow_matrix, arrow_values, needs_arrow
+from tepid.validation import Array
 
 # Row groups are taken together up to this many logits: below that a task costs more than its work.
 _LOGITS_PER_PART = 1 << 24
@@ -213,7 +213,7 @@ def to_batch(table: Any, columns: Columns, name: str, row: int) -> Batch:
 def to_column(column: Any, role: str) -> Array:
     """Labels or weights as numbers, groups as text."""
     values = arrow_values(column)
-    return arrays.group_column(values) if role == "group" else values
+    return validation.group_column(values) if role == "group" else values
 
 
 def _scalar(value: Any, kind: Any) -> Any:

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from tepid import arrays, shapes
-from tepid.arrays import Array, Int64
+from tepid import shapes, validation
 from tepid.errors import InputError, RowError
 from tepid.sources.spool import Spool
 from tepid.tables import ARGUMENTS
+from tepid.validation import Array, Int64
 
 # Names of data that is no file or partition.
 _UNNAMED = ("logits", "source_logits")
@@ -175,8 +175,8 @@ class Source:
     def whole(self) -> Batch:
         """All rows as one batch."""
         every = list(self.batches(1 << 16, once=True))
-        if all(arrays.look_like_probabilities(batch.logits) for batch in every):
-            arrays.warn_probabilities(self.name)
+        if all(validation.look_like_probabilities(batch.logits) for batch in every):
+            validation.warn_probabilities(self.name)
         if len(every) == 1:
             return every[0]._replace(logits=shapes.matrix(every[0].logits))
         columns: dict[str, Any] = {
@@ -276,7 +276,7 @@ class Logarithm:
         """Yield the rows."""
         for batch in self.part.batches(size):
             try:
-                logits = arrays.logits_of(batch.logits)
+                logits = validation.logits_of(batch.logits)
             except RowError as error:
                 raise batch.locate(error) from None
             yield batch._replace(logits=logits)

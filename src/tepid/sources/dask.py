@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tepid import arrays
+from tepid import validation
 from tepid.errors import InputError
 from tepid.sources import frames, paths
 from tepid.sources.batch import Batch, Source, mismatch
@@ -66,9 +66,11 @@ class ComputedPart:
         if self.columns is not None:
             yield from frames.FramePart(self.value, self.columns, self.name).batches(size)
             return
-        logits = arrays.as_array(self.value["logits"])
+        logits = validation.as_array(self.value["logits"])
         beside = {
-            role: arrays.group_column(column) if role == "group" else np.asarray(column).reshape(-1)
+            role: validation.group_column(column)
+            if role == "group"
+            else np.asarray(column).reshape(-1)
             for role, column in self.value.items()
             if role != "logits"
         }

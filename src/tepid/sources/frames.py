@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tepid import arrays
+from tepid import validation
 from tepid.errors import InputError, RowError, reading
 from tepid.sources.arrow import to_column
 from tepid.sources.batch import Batch, Source
@@ -125,14 +125,14 @@ class FramePart:
 
 
 def _to_batch(frame: Any, columns: Columns) -> Batch:
-    logits = arrays.as_array(frame_matrix(frame, columns))
+    logits = validation.as_array(frame_matrix(frame, columns))
     native = frame.to_native()
     beside: dict[str, Any] = {}
     for role, name in columns.beside.items():
         if is_arrow(native):
             beside[role] = to_column(native.column(name), role)
         elif role == "group":
-            beside[role] = arrays.group_column(frame[name].to_numpy())
+            beside[role] = validation.group_column(frame[name].to_numpy())
         else:
             numeric = frame[name].dtype.is_numeric()
             values = column_values(frame.select(name)) if numeric else frame[name].to_numpy()

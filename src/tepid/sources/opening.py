@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from tepid import arrays, shapes
-from tepid.arrays import Array
+from tepid import shapes, validation
 from tepid.errors import InputError, reading
-from tepid.scalars import whole
 from tepid.sources import array_files, arrow, dask, frames, paths, spark, text
 from tepid.sources.batch import Batch, Part, Source, attach, from_array, mismatch
 from tepid.sources.spool import Spool
 from tepid.tables import ARGUMENTS, arrow_kinds, choose_columns, is_frame
+from tepid.validation import Array, whole
 
 # Opening a file behind a URL is mostly waiting.
 _OPEN_AT_ONCE = 16
@@ -98,8 +97,18 @@ def open_source(  # each is one thing that can be said of the rows
 
 
 def _open(logits: Any, given: dict[str, Any], said: dict[str, Any]) -> Source:
-    if paths.are_paths(logits):
-        return _open_files(logits, given, said)
+    if not isinstance(logits, np.ndarray):
+        if paths.are_paths(logits):
+            return _open_files(logits, given, said)
+        if dask.is_dask(logits) or spark.is_spark(logits) or is_frame(logits):
+            return _open_table(logits, given, said)
+    for name, kind in (("header", "a CSV file"), ("columns", "a table"), ("where", "a table")):
+        _refuse(said, name, kind)
+    source = _open_memory(logits, said["class_axis"])
+    return attach(source, _loose(given, source.shape))
+
+
+def _open_table(logits: Any, given: dict[str, Any], said: dict[str, Any]) -> Source:
     _refuse(said, "header", "a CSV file")
     if dask.is_dask(logits):
         _refuse(said, "where", "a table in memory or a file")
@@ -110,15 +119,10 @@ def _open(logits: Any, given: dict[str, Any], said: dict[str, Any]) -> Source:
         _refuse(said, "where", "a table in memory or a file")
         _refuse_axis(said["class_axis"])
         return spark.open_spark(logits, given, said["columns"])
-    if is_frame(logits):
-        _refuse_axis(said["class_axis"])
-        named, rest = _split(given)
-        source = frames.open_frame(logits, named, said["columns"], said["where"])
-        return attach(source, _loose(rest, source.shape))
-    for name in ("columns", "where"):
-        _refuse(said, name, "a table")
-    source = _open_memory(logits, said["class_axis"])
-    return attach(source, _loose(given, source.shape))
+    _refuse_axis(said["class_axis"])
+    named, rest = _split(given)
+    source = frames.open_frame(logits, named, said["columns"], said["where"])
+    return attach(source, _loose(rest, source.shape))
 
 
 def _refuse(said: Mapping[str, Any], name: str, kind: str) -> None:
@@ -171,8 +175,8 @@ def open_column(column: Any, name: str) -> Array:
         files = paths.expand(column, f"{name} file")
         return np.concatenate([_read_column(file, name) for file in files])
     if name == "groups":
-        return arrays.group_column(column)
-    return np.asarray(arrays.as_array(column, name)).reshape(-1)
+        return validation.group_column(column)
+    return np.asarray(validation.as_array(column, name)).reshape(-1)
 
 
 def _is_file(column: Any) -> bool:
@@ -388,7 +392,7 @@ def _open_memory(logits: Any, class_axis: int | None) -> Source:
         return Source((CallablePart(lambda: iter(logits), class_axis),))
     if isinstance(logits, Iterator):
         return Source((CallablePart(lambda: logits, class_axis),), repeatable=False)
-    return from_array(arrays.as_array(logits), "logits", class_axis)
+    return from_array(validation.as_array(logits), "logits", class_axis)
 
 
 def _are_batches(logits: Any) -> bool:
@@ -413,7 +417,7 @@ class CallablePart:
         self._refuse_spent(produced)
         row = 0
         for given in produced:
-            array = shapes.class_last(arrays.as_array(given), self.class_axis)
+            array = shapes.class_last(validation.as_array(given), self.class_axis)
             if not len(array):
                 continue
             if array.ndim < 2:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tepid import arrays
+from tepid import validation
 from tepid.errors import InputError, RowError, reading
 from tepid.sources import paths
 from tepid.sources.batch import Batch
@@ -197,7 +197,7 @@ def read_groups(texts: Any, name: str, first: int = 0) -> Any:
         )
     names, where = np.unique(texts, return_inverse=True)
     plain = [re.sub(r"^(-?[0-9]+)[.]0*$", r"\1", group) for group in names.tolist()]
-    return arrays.group_column(np.array(plain, str)[where])
+    return validation.group_column(np.array(plain, str)[where])
 
 
 def _read_rows(path: str, layout: Layout, name: str, size: int) -> Iterator[tuple[int, list[Row]]]:

@@ -9,7 +9,7 @@ from typing import IO, Any
 import numpy as np
 
 from tepid.errors import InputError, require
-from tepid.replacing import replacing
+from tepid.store import atomic_write
 
 # The column of a Parquet file in which the probabilities are, as lists of one length.
 COLUMN = "probabilities"
@@ -32,7 +32,7 @@ def write_batches(
     }
     check_ending(target)
     filled = (block for block in blocks if len(block))
-    with replacing(target) as file:
+    with atomic_write(target) as file:
         first = next(filled, None)
         if first is None and classes is None:
             raise InputError("output must have at least one row, got none")

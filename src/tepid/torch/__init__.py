@@ -1,18 +1,17 @@
-"""Models of PyTorch: calibrated over an unlabelled loader, or by their first answers in service.
+"""PyTorch models: calibrate them over a loader, or from their first outputs in service.
 
-Here `torch` is PyTorch itself; this package is `tepid.torch`, and is imported when first used.
+Inside this package `import torch` is PyTorch itself; the package is `tepid.torch`.
 """
 
 try:
-    import torch as _pytorch  # noqa: F401  # only whether it is there
+    import torch as _pytorch  # noqa: F401  # only whether it is installed
 except ImportError:
-    raise ImportError(
-        "tepid.torch must have PyTorch, got none; pip install 'tepid[torch]' brings it"
-    ) from None
+    raise ImportError("tepid.torch needs PyTorch: pip install 'tepid[torch]'") from None
 
-from tepid.torch.calibrated import Calibrated
-from tepid.torch.calibrating import calibrate
+from tepid.errors import CalibrationWarning
+from tepid.torch.calibration import calibrate
 from tepid.torch.distributed import AllReduced
+from tepid.torch.module import Calibrated
 from tepid.torch.warmup import Warmup
 
-__all__ = ["AllReduced", "Calibrated", "Warmup", "calibrate"]
+__all__ = ["AllReduced", "Calibrated", "CalibrationWarning", "Warmup", "calibrate"]

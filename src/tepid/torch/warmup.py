@@ -1,50 +1,62 @@
-"""A model in service that finds its own temperature from the first rows it answers."""
+"""A model in service that fits its temperature to the first rows it is given."""
 
+import logging
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 import torch
 from torch import nn
 
 from tepid import shapes
-from tepid.arrays import check_temperature
 from tepid.errors import InputError
-from tepid.temperature import Temperature
-from tepid.torch import speaking
-from tepid.torch.calibrated import Calibrated, calibration_of, scaled, softmax, text_of
-from tepid.torch.evidence import Evidence
-from tepid.torch.outputs import logits_in, with_logits
+from tepid.methods.evidence import Evidence
+from tepid.sources import open_source
+from tepid.temperature import Temperature, describe_doubts
+from tepid.torch.module import (
+    Calibrated,
+    decode_calibration,
+    encode_calibration,
+    find_logits,
+    replace_logits,
+    restore_precision,
+    scale,
+    softmax,
+)
+from tepid.validation import check_temperature
+
+_log = logging.getLogger("tepid")
 
 
 class Warmup(nn.Module):
-    """A model that answers its first rows at a given T and, once it has seen enough, at its own.
+    """A model that answers its first rows at a given T and fits its own T to them.
 
-    The logits of the first `samples` rows are kept where they are, since UTS reads them more than
-    once, and are let go when T is fixed: the temperature is exactly that of `tepid.from_logits` on
-    these rows, however they came in batches. The call that completes them takes as long as that.
-    T is said once, to the logger `tepid`. Where the rows give none, the first T stays.
+    UTS reads the rows more than once, so the logits of the first `samples` rows are kept on their
+    device until T is fitted. T is exactly that of `tepid.from_logits` on these rows, however they
+    are batched. The call that completes them waits for the fit. The result and its warnings are
+    logged once by the logger `tepid`. If the rows do not determine T, the given T stays.
 
-    Only evaluation mode counts, and rows whose logits are not finite do not. Threads may call it at
-    once; `state_dict` holds what was kept, so that a warm-up goes on where it was saved. The first
-    rows must be like the later ones: of a stream sorted by class, use `tepid.torch.calibrate` on a
-    sample instead, and so for images and sequences, where a row is a pixel or a token. Put
-    `DataParallel` and `torch.compile` inside: `Warmup(torch.compile(model))`.
+    Only evaluation mode counts. Rows with logits that are not finite are left out. Several threads
+    may call it. `state_dict` holds the rows kept so far, so a saved warm-up can be continued. The
+    first rows must be like the later ones. For a stream sorted by class, and for images and
+    sequences, whose rows are pixels or tokens, use `tepid.torch.calibrate` on a sample instead.
+    Put `DataParallel` and `torch.compile` inside: `Warmup(torch.compile(model))`.
 
     Args:
-        model: Whatever returns logits.
-        samples: How many rows to wait for.
-        temperature: What they are answered at.
+        model: A module that returns logits.
+        samples: The number of rows to wait for.
+        temperature: The T at which these rows are answered.
         accuracy: The known accuracy, as in `tepid.from_accuracy`.
-        guarded: Abstain, with T = 1, unless it can help, as `tepid.guarded`.
-        class_axis: Where the classes are, for logits of more than two dimensions.
-        output: The name of the logits in the model's output, where it returns more than those.
+        guarded: Keep T = 1 unless another T is expected to help, as in `tepid.guarded`.
+        class_axis: The axis of the classes, for logits of more than two dimensions.
+        output: The name of the logits in the model's output, if it returns more than them.
     """
 
-    temperature: Any
+    temperature: torch.Tensor
 
     def __init__(
         self,
-        model: Any,
+        model: nn.Module,
         samples: int = 2000,
         temperature: float = 1.0,
         *,
@@ -56,34 +68,34 @@ class Warmup(nn.Module):
         super().__init__()
         if samples < 1:
             raise InputError(f"samples must be at least 1, got {samples}")
-        self.evidence = Evidence(accuracy, guarded)
+        self.evidence = Evidence(accuracy=accuracy, guarded=guarded)
         self.evidence.check()
         self.model = model
         self.training = model.training
         self.samples, self.class_axis, self.output = samples, class_axis, output
         self.calibration: Temperature | None = None
         self.register_buffer("temperature", torch.tensor(check_temperature(temperature)))
-        self._kept: list[Any] = []
+        self._kept: list[torch.Tensor] = []
         self._seen = self._unusable = 0
         self._lock = threading.Lock()
 
     @property
     def seen(self) -> int:
-        """How many rows of the warm-up have been answered."""
+        """The number of rows of the warm-up so far."""
         return self._seen
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The model's output, with logits over the T of this moment."""
+        """The model's output with its logits divided by the current T."""
         answer, logits, temperature = self._answer(*args, **kwargs)
-        return with_logits(answer, scaled(logits, temperature), self.output)
+        return replace_logits(answer, scale(logits, temperature), self.output)
 
-    def probabilities(self, *args: Any, **kwargs: Any) -> Any:
-        """Probabilities at the T of this moment, as `Calibrated.probabilities`."""
+    def probabilities(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """Probabilities at the current T, as `Calibrated.probabilities`."""
         _, logits, temperature = self._answer(*args, **kwargs)
         return softmax(logits, temperature, self.class_axis)
 
     def calibrated(self) -> Calibrated:
-        """The model with its temperature, once that is fixed."""
+        """The model with its temperature; raises before the warm-up is over."""
         if self.calibration is None:
             raise InputError(
                 f"warm-up must have seen {self.samples} rows to be over, got {self.seen}"
@@ -94,14 +106,14 @@ class Warmup(nn.Module):
         fixed.temperature = self.temperature.clone()
         return fixed
 
-    def _answer(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, Any]:
+    def _answer(self, *args: Any, **kwargs: Any) -> tuple[Any, torch.Tensor, torch.Tensor]:
         answer = self.model(*args, **kwargs)
-        logits, temperature = logits_in(answer, self.output), self.temperature
+        logits, temperature = find_logits(answer, self.output), self.temperature
         if self.calibration is None and not self.training:
-            self._watch(logits.detach())
+            self._keep(logits.detach())
         return answer, logits, temperature
 
-    def _watch(self, logits: Any) -> None:
+    def _keep(self, logits: torch.Tensor) -> None:
         z = shapes.class_last(logits, self.class_axis)
         z = z.reshape(-1, z.shape[-1] if z.ndim > 1 else 1)
         usable = torch.isfinite(z.amax(dim=1)) & ~z.isnan().any(dim=1)
@@ -109,37 +121,52 @@ class Warmup(nn.Module):
             if self.calibration is not None:
                 return
             self._unusable += int((~usable).sum())
-            # Chosen rows are a copy, which the model does not write into again.
+            # Indexing copies the rows, so the model may reuse its memory.
             self._kept.append(z[usable][: self.samples - self._seen])
             self._seen += len(self._kept[-1])
             if self._seen == self.samples:
-                self._settle()
+                self._fit()
 
-    def _settle(self) -> None:
+    def _fit(self) -> None:
         rows = torch.cat(self._kept)
-        host = rows.device.type == "mps"
-        calibration = self.evidence.temperature(rows.cpu() if host else rows)
+        rows = rows.cpu() if rows.device.type == "mps" else rows  # which has no float64
+        calibration = self.evidence.fit(open_source(rows))
         if calibration.status == "ok":
-            # Another object: who has taken the old one answers a whole batch with it.
+            # A new tensor: calls that hold the old one use it for their whole batch.
             self.temperature = torch.full_like(self.temperature, calibration.value)
         self.calibration, self._kept = calibration, []
+        self._report(calibration)
+
+    def _report(self, calibration: Temperature) -> None:
         if self._unusable:
-            speaking.left_out(self._unusable)
-        speaking.settled(calibration, float(self.temperature))
+            _log.warning(
+                "%d rows were left out of the warm-up: their logits are not finite", self._unusable
+            )
+        _log.info(
+            "T = %.4g (%s, %s) from the first %d rows; T = %.4g is used from here on",
+            calibration.value,
+            calibration.method,
+            calibration.status,
+            calibration.samples,
+            float(self.temperature),
+        )
+        doubts = describe_doubts(calibration)
+        if doubts:
+            _log.warning("%s", doubts)
 
     def get_extra_state(self) -> dict[str, Any]:
-        """What was kept so far, or the calibration, for `state_dict`."""
+        """The rows kept so far, or the calibration, for `state_dict`."""
         with self._lock:
-            calibration = None if self.calibration is None else text_of(self.calibration)
+            calibration = None if self.calibration is None else encode_calibration(self.calibration)
             kept = torch.cat(self._kept) if self._kept else None
             counts = {"seen": self._seen, "unusable": self._unusable}
             return {"calibration": calibration, "kept": kept} | counts
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Go on where `get_extra_state` was."""
+        """Continue from a saved state, for `load_state_dict`."""
         text, kept = state["calibration"], state["kept"]
         with self._lock:
-            self.calibration = None if text is None else calibration_of(text)
+            self.calibration = None if text is None else decode_calibration(text)
             self._kept = [] if kept is None else [kept[: self.samples - 1]]
             self._seen = int(state["seen"]) if kept is None else len(self._kept[0])
             self._unusable = int(state["unusable"])
@@ -151,9 +178,8 @@ class Warmup(nn.Module):
         super().__setstate__(state)
         self._lock = threading.Lock()
 
-    def _apply(self, fn: Any, recurse: bool = True) -> Any:  # noqa: FBT001, FBT002  # torch's own
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:  # noqa: FBT001, FBT002
         kept = self.temperature
         super()._apply(fn, recurse)
-        if not kept.is_meta:
-            self.temperature = kept.to(self.temperature.device)
+        restore_precision(self, kept)
         return self

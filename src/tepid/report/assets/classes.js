@@ -1,4 +1,4 @@
-// The table of classes: found, sorted, twenty rows at a time; and who counts for one of them.
+// The class table with search and sorting, twenty rows at a time, and the histogram of M_k.
 const names = data.classes.names, columns = data.classes.columns;
 const table = document.getElementById("classes");
 const chooser = document.getElementById("class");
@@ -66,7 +66,7 @@ function markSort() {
   });
 }
 
-// Where the histogram of a class stands among those that the report holds.
+// The position of a class among those that have a histogram.
 const divisions = new Map(data.division.classes.map((k, i) => [k, i]));
 const logOdds = (s) => Math.log(s / (1 - s));
 
@@ -84,7 +84,7 @@ function drawDivision(k) {
   const box = { left: 50, right: width - 10, top: 22, bottom: 290 };
   const x = scale(from, to, box.left, box.right);
   const totals = predicted.map((n, b) => n + drawn[b] + rest[b]);
-  // Rows are counted on a logarithmic scale: the rest outnumber the others by far.
+  // A logarithmic scale, since most rows belong to neither of the first two kinds.
   const most = Math.max(...totals, 1), y = scale(0, most, box.bottom, box.top, (n) => Math.log10(1 + n));
   const ticks = [0];
   for (let n = 1; n <= most; n *= 10) ticks.push(n);
@@ -105,7 +105,7 @@ function drawDivision(k) {
   divisionKey(figure, predicted, drawn, rest);
 }
 
-// Side by side in one bin, since piles on a logarithmic scale would lie about their heights.
+// Bars side by side in one bin: stacked bars are misleading on a logarithmic scale.
 function drawPile(svg, left, width, kinds, y) {
   const there = kinds.filter(([, count]) => count > 0), each = width / there.length;
   there.forEach(([kind, count], i) => {

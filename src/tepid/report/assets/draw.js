@@ -1,5 +1,5 @@
 "use strict";
-// Everything the charts share: the data, elements, scales and axes.
+// Shared by all charts: the data, elements, scales and axes.
 const data = JSON.parse(document.getElementById("data").textContent);
 
 function element(parent, name, attributes = {}, text = null) {
@@ -26,13 +26,13 @@ function countText(count) {
   return Number.isInteger(count) ? count.toLocaleString("en") : String(Number(count.toPrecision(4)));
 }
 
-// A scale takes a value to its place between two ends.
+// A scale maps a value to a position between two ends.
 function scale(from, to, start, end, bend = (v) => v) {
   const low = bend(from), wide = bend(to) - low || 1;
   return (value) => start + ((bend(value) - low) / wide) * (end - start);
 }
 
-// An empty chart in a figure; what is read aloud in place of the picture is its label.
+// An empty chart in a figure; screen readers read its label.
 function canvas(figure, width, height, label) {
   figure.querySelectorAll(":scope > svg").forEach((old) => old.remove());
   const svg = shape(figure, "svg", {
@@ -60,7 +60,7 @@ function yAxis(svg, y, ticks, box, title, text = String) {
   shape(svg, "text", { x: 4, y: box.top - 8 }, title);
 }
 
-// About five round numbers from zero to the most.
+// About five round numbers from zero to the maximum.
 function rounds(most) {
   if (!(most > 0)) return [0];
   const rough = most / 4, power = 10 ** Math.floor(Math.log10(rough));

@@ -5,7 +5,7 @@ function expectedError(stop) {
   return sum(gaps) / sum(s.count[stop]);
 }
 
-// Every diagram has a pattern of its own: one that is redrawn takes its own with it.
+// Each diagram defines its own hatch pattern, which is removed when it is redrawn.
 let hatchings = 0;
 
 function hatching(svg) {

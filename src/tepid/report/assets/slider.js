@@ -1,4 +1,4 @@
-// The slider: what is shown at the temperature where it stands.
+// The slider, and the numbers and charts at its temperature.
 const slider = document.getElementById("slider");
 const lossFigure = document.getElementById("chart-loss");
 
@@ -8,7 +8,7 @@ function excess(losses) {
   return known.length === losses.length ? losses.map((loss) => loss - least) : null;
 }
 
-// As high as the curves get within a factor of two of their minima and at T = 1.
+// The maximum of the curves within a factor of two of their minima, and at T = 1.
 function lossReach(curves) {
   let most = 0;
   for (const { values } of curves) {
@@ -91,7 +91,7 @@ function show(stop) {
   read("confidence", percent(s.confidence[stop]));
   read("uts", s.uts[stop] === null ? "no pairs" : s.uts[stop].toFixed(4));
   let said = `T = ${t}, implied accuracy ${percent(s.confidence[stop])}`;
-  if (data.labelled) {
+  if (data.labeled) {
     read("accuracy", percent(data.accuracy));
     read("nll", s.nll[stop].toFixed(4));
     read("ece", percent(expectedError(stop)));

@@ -1,4 +1,4 @@
-// Dark or light, and paper: what is folded away on the screen is printed.
+// Dark and light theme; folded details are opened for printing.
 const theme = document.getElementById("theme");
 const prefersDark = matchMedia("(prefers-color-scheme: dark)");
 
@@ -8,7 +8,7 @@ function isDark() {
 }
 
 function nameTheme() {
-  theme.textContent = isDark() ? "Light colours" : "Dark colours";
+  theme.textContent = isDark() ? "Light colors" : "Dark colors";
 }
 
 theme.addEventListener("click", () => {

@@ -1,0 +1,202 @@
+"""What reaches the screen: lines, tables, JSON, notes on standard error, and progress.
+
+Text is printed as it is. File names contain brackets and colons, which are neither markup nor
+emoji codes here.
+"""
+
+import contextlib
+import functools
+import json
+import math
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+import tepid
+
+# Work that is done sooner shows no progress bar, which would only flash.
+_SECONDS_BEFORE_PROGRESS = 1.5
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console without markup; tables in a pipe may be 160 columns wide."""
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else 160
+    return Console(width=width, stderr=stderr, highlight=False, markup=False, emoji=False)
+
+
+def print_line(text: str) -> None:
+    """Print a line of text, which the terminal may wrap."""
+    console().print(text, soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """Print strict JSON: NaN and infinity become null."""
+    typer.echo(json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """Strict JSON as text."""
+    return json.dumps(_finite(value), indent=2, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def two_columns(rows: Mapping[str, str], title: str) -> Table:
+    """A table of names and values."""
+    table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
+    table.add_column(style="bold")
+    table.add_column()
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table
+
+
+# --- notes
+
+
+class _HasWarnings(Protocol):
+    @property
+    def warnings(self) -> tuple[str, ...]: ...
+
+
+def note(sentence: str) -> None:
+    """Print a note on standard error, where it does not mix with results."""
+    text = Text.assemble(("note", "yellow"), " ", sentence)
+    console(stderr=True).print(text, soft_wrap=True)
+
+
+def notes(sentences: Iterable[str]) -> None:
+    """Print several notes."""
+    for sentence in sentences:
+        note(sentence)
+
+
+def note_warnings(calibrator: _HasWarnings) -> None:
+    """Print the status of a calibration, unless it is ok, and its warnings."""
+    status = getattr(calibrator, "status", "ok")
+    if status != "ok":
+        note(f"The status of this calibration is {status}.")
+    notes(calibrator.warnings)
+
+
+@contextlib.contextmanager
+def without_array_warnings() -> Iterator[None]:
+    """Drop the warning about probabilities in an array: reading the file gave it with its name."""
+    with warnings.catch_warnings():
+        kind = tepid.errors.ProbabilityWarning
+        warnings.filterwarnings("ignore", "The values of logits look", kind)
+        yield
+
+
+def with_notes(command: Callable[..., None]) -> Callable[..., None]:
+    """The same command, which prints each warning about probabilities once, as a note."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **options: Any) -> None:
+        printed: set[str] = set()
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", tepid.errors.ProbabilityWarning)
+            usual = warnings.showwarning
+
+            def show(message: Any, category: Any, *where: Any, **more: Any) -> None:
+                if not issubclass(category, tepid.errors.ProbabilityWarning):
+                    usual(message, category, *where, **more)
+                elif str(message) not in printed:
+                    printed.add(str(message))
+                    note(str(message))
+
+            warnings.showwarning = show
+            command(*args, **options)
+
+    return run
+
+
+# --- progress
+
+
+@dataclass
+class _Stage:
+    """One line of the progress: when it was first reported, and how many rows were done then."""
+
+    task: TaskID
+    since: float
+    first: int
+    done: int
+
+
+@contextlib.contextmanager
+def threads_with_progress(threads: int | None) -> Iterator["tepid.Threads"]:
+    """A thread-pool engine; on a terminal, long work draws its progress, rate and time left."""
+    if not sys.stderr.isatty():
+        yield tepid.Threads(threads)
+        return
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[rate]}", markup=False),
+        TimeRemainingColumn(),
+        console=console(stderr=True),
+        transient=True,
+    )
+    # A timer starts the bar, so that a first run that compiles kernels is not silent either.
+    timer = threading.Timer(_SECONDS_BEFORE_PROGRESS, bar.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield tepid.Threads(threads, _reporter(bar))
+    finally:
+        timer.cancel()
+        timer.join()
+        if bar.live.is_started:
+            bar.stop()
+
+
+def _reporter(bar: Progress) -> "tepid.engines.Progress":
+    preparing = bar.add_task("preparing", total=None, rate="")
+    stages: dict[str, _Stage] = {}
+    lock = threading.Lock()
+
+    def report(name: str, done: int, total: int | None) -> None:
+        with lock:
+            bar.update(preparing, visible=False)
+            stage = stages.get(name)
+            if stage is None or done < stage.done:  # new, or the same once more
+                task = bar.add_task(name, total=total, rate="") if stage is None else stage.task
+                stage = stages[name] = _Stage(task, time.monotonic(), done, done)
+            stage.done = done
+            bar.update(stage.task, completed=done, total=total, rate=_rate(stage))
+
+    return report
+
+
+def _rate(stage: _Stage) -> str:
+    # The first batch also paid for opening the file and compiling.
+    seconds, rows = time.monotonic() - stage.since, stage.done - stage.first
+    return f"{rows / seconds:,.0f}/s" if rows and seconds else ""

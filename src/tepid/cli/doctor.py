@@ -1,0 +1,108 @@
+"""`tepid doctor`."""
+
+import importlib.metadata
+import os
+import platform
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import tepid
+from tepid.cli import console, options
+
+_NEEDED = ("numpy", "numba", "typer", "rich")
+_OPTIONAL = (
+    "scipy", "scikit-learn", "torch", "torchvision", "matplotlib", "onnx", "onnxruntime", "pyarrow",
+    "h5py", "zarr", "fsspec", "aiohttp", "dask", "pyspark",
+)  # fmt: skip
+# Extras for those who work on tepid itself.
+_OURS = ("dev", "bench")
+
+
+def doctor(as_json: options.Json = False) -> None:
+    """Print versions, threads and compiled kernels, and how to install what is missing.
+
+    Example: tepid doctor
+    """
+    found = {
+        "tepid": importlib.metadata.version("tepid"),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "needed": {name: _version(name) for name in _NEEDED},
+        "optional": {
+            name: {"version": _version(name), "install": _install(name)} for name in _OPTIONAL
+        },
+        "threads": _threads(),
+        "kernels": _kernels(),
+    }
+    if as_json:
+        console.print_json(found)
+    else:
+        _show(found)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _install(name: str) -> str:
+    """The command that brings a package, by tepid's own extra where it has one."""
+    for line in importlib.metadata.requires("tepid") or []:
+        package = re.match(r"[\w.-]+", line)
+        extra = re.search(r"""extra == ["']([\w-]+)["']""", line)
+        if package and extra and package[0] == name and extra[1] not in _OURS:
+            return f"pip install 'tepid[{extra[1]}]'"
+    return f"pip install {name}"
+
+
+def _threads() -> dict[str, Any]:
+    found: dict[str, Any] = {"count": None, "TEPID_THREADS": os.environ.get("TEPID_THREADS")}
+    try:
+        return found | {"count": tepid.Threads().threads, "problem": None}
+    except (tepid.InputError, ImportError) as error:
+        return found | {"problem": str(error)}
+
+
+def _kernels() -> dict[str, Any]:
+    """Where numba keeps what it compiled; each kernel is an index, `*.nbi`, for this Python."""
+    found: dict[str, Any] = {"cache": None, "writable": False, "compiled": 0}
+    try:
+        from tepid.kernels.tails import tail_sums  # noqa: PLC0415  # numba, only when asked
+    except ImportError as error:
+        return found | {"problem": str(error)}
+    where = tail_sums.stats.cache_path
+    if where is None:
+        said = "no folder for the cache can be written; NUMBA_CACHE_DIR may name one"
+        return found | {"problem": said}
+    python = f"*.py{sys.version_info.major}{sys.version_info.minor}*.nbi"
+    return {
+        "cache": where,
+        "writable": os.access(where, os.W_OK),
+        "compiled": len(list(Path(where).glob(python))),
+        "problem": None,
+    }
+
+
+def _show(found: dict[str, Any]) -> None:
+    rows = {"tepid": found["tepid"], "Python": f"{found['python']} on {found['platform']}"}
+    rows |= {name: version or "missing" for name, version in found["needed"].items()}
+    screen = console.console()
+    screen.print(console.two_columns(rows, "versions"))
+    optional = {
+        name: part["version"] or f"not there; {part['install']}"
+        for name, part in found["optional"].items()
+    }
+    screen.print(console.two_columns(optional, "optional parts"), soft_wrap=True)
+    threads, kernels = found["threads"], found["kernels"]
+    state = {
+        "threads": threads["problem"] or str(threads["count"]),
+        "TEPID_THREADS": threads["TEPID_THREADS"] or "not set",
+        "kernel cache": kernels["problem"] or kernels["cache"],
+        "writable": "yes" if kernels["writable"] else "no",
+        "compiled": f"{kernels['compiled']} kernels" if kernels["compiled"] else "at first use",
+    }
+    screen.print(console.two_columns(state, "speed"))

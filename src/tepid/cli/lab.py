@@ -1,0 +1,341 @@
+"""`tepid lab …`: the paper's experiments, and its authors' later method.
+
+Everything that needs PyTorch is imported when a command runs.
+"""
+
+import dataclasses
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Protocol
+
+import typer
+from rich.table import Table
+
+import tepid
+from tepid.cli import console, options
+from tepid.cli.fit import show_fit
+from tepid.cli.options import Reading
+
+if TYPE_CHECKING:
+    from tepid.validation import Array
+
+lab = typer.Typer(
+    name="lab",
+    help="The paper's experiments: train its networks and reproduce its tables.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+@lab.command()
+def recipes(as_json: options.Json = False) -> None:
+    """List the recipes: one for each row of the paper's tables.
+
+    Example: tepid lab recipes
+    """
+    known = [tepid.lab.named(name) for name in tepid.lab.names()]
+    if as_json:
+        console.print_json([dataclasses.asdict(recipe) for recipe in known])
+        return
+    columns = ("recipe", "what", "accuracy in the paper", "epochs", "hours on one GPU")
+    table = Table(*columns, box=None, padding=(0, 2, 0, 0))
+    for recipe in known:
+        accuracy, hours = f"{recipe.paper.accuracy:.2f} %", f"{recipe.expected_hours:g}"
+        cells = (recipe.name, recipe.title, accuracy, str(recipe.epochs), hours)
+        table.add_row(*cells)
+    console.console().print(table)
+
+
+@lab.command()
+def train(
+    recipe: Annotated[str, typer.Argument(help="A recipe by name: `tepid lab recipes`.")],
+    data: Annotated[Path, typer.Option(help="Where the images are, or --download puts them.")],
+    out: options.RunFolder,
+    settings: options.Settings = None,
+    seed: options.Seed = 0,
+    quick: options.Quick = False,
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch images and weights that are not there.")
+    ] = False,
+    unchecked: Annotated[
+        bool,
+        typer.Option("--unchecked", help="Accept files of other checksums; CIFAR's are pickles."),
+    ] = False,
+) -> None:
+    """Train the network of one row of the paper's tables and write its logits and labels.
+
+    The same command goes on where it was interrupted, and several GPUs share the work by
+    torchrun --nproc-per-node N -m tepid lab train …
+
+    Example: tepid lab train lenet5-mnist --data images -o runs/lenet5 --quick
+    """
+    chosen = tepid.lab.named(recipe)
+    chosen = (chosen.quick() if quick else chosen).with_settings(settings or [])
+    images, training = _import_torch_modules()
+    read = images.read(chosen, data, seed, download=download, checked=not unchecked)
+    record = training.train(chosen, read, out, seed, download=download, progress=_TrainingLine())
+    if record:
+        said = f"{100 * record['accuracy']:.2f} % of {record['config']['rows']['test']} are right"
+        console.print_line(f"{chosen.title}: {said}; wrote {out}")
+
+
+def _import_torch_modules() -> tuple[ModuleType, ModuleType]:
+    """The modules of images and of training; raises if PyTorch or torchvision is missing."""
+    try:
+        from tepid.lab import datasets, training  # noqa: PLC0415  # seconds, and an extra
+    except ImportError as error:
+        raise tepid.InputError(
+            f"tepid lab must have PyTorch and torchvision, got: {error}; "
+            "pip install 'tepid[lab]' brings them"
+        ) from None
+    return datasets, training
+
+
+class _Trained(Protocol):
+    """How far a training is, as the training reports it."""
+
+    done: float
+    epochs: int
+    loss: float
+    accuracy: float
+    seconds_left: float
+
+
+class _TrainingLine:
+    """Progress of a training: a line that is overwritten on a terminal, one per epoch elsewhere."""
+
+    def __call__(self, told: "_Trained") -> None:
+        """Print how far the training is."""
+        whole = told.done == int(told.done)
+        if not (whole or sys.stderr.isatty()):
+            return
+        minutes, seconds = divmod(round(told.seconds_left), 60)
+        line = (
+            f"epoch {told.done:.2f} of {told.epochs}: loss {told.loss:.4f}, "
+            f"accuracy {100 * told.accuracy:.2f} %, {minutes}:{seconds:02} left"
+        )
+        sys.stderr.write(f"\r{line:<79}" if sys.stderr.isatty() else f"{line}\n")
+        if whole and sys.stderr.isatty():
+            sys.stderr.write("\n")
+
+
+# --- the authors' later method
+
+
+def odds(
+    logits: options.Shards,
+    prior: Annotated[
+        str | None, typer.Option(help="A file of the classes' frequencies; by default uniform.")
+    ] = None,
+    groups: options.Groups = None,
+    out: options.Output = None,
+    sample_weight: options.SampleWeight = None,
+    columns: options.Columns = None,
+    where: options.Where = None,
+    header: options.Header = None,
+    probabilities: options.Probabilities = False,
+    class_axis: options.ClassAxis = None,
+    threads: options.ThreadCount = None,
+    as_json: options.Json = False,
+) -> None:
+    """Find a temperature from logits alone by the weighting of Mozafari et al. (2020).
+
+    Example: tepid lab odds logits.npy
+    """
+    from tepid.lab.odds import from_odds  # noqa: PLC0415  # NumPy, only when asked
+
+    if out is not None:
+        options.check_output(out, *logits, prior, sample_weight, groups)
+        options.check_suffix(out, ".json")
+    frequencies = None if prior is None else tepid.sources.open_column(prior, "prior")
+    reading = Reading.of(columns, where, header, probabilities, class_axis)
+    source = reading.open(logits, sample_weight=sample_weight, groups=groups)
+    with console.threads_with_progress(threads) as engine:
+        result = from_odds(source, prior=frequencies, engine=engine)
+    show_fit(result, out, as_json=as_json)
+
+
+lab.command()(console.with_notes(odds))
+
+
+# --- tables and figures
+
+
+@lab.command()
+def table(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(help="Folders of NETWORK_DATA.npz archives or of runs of tepid lab train."),
+    ],
+    seeds: Annotated[int, typer.Option(help="Number of random splits.")] = 20,
+    form: Annotated[
+        str, typer.Option("--format", help="Output format: markdown, latex or html.")
+    ] = "markdown",
+    out: options.Output = None,
+    threads: options.ThreadCount = None,
+    as_json: options.Json = False,
+) -> None:
+    """Reproduce the paper's tables: its protocol on your logits, beside its own numbers.
+
+    Example: tepid lab table runs
+    """
+    from tepid.lab import tables  # noqa: PLC0415  # numba, only when asked
+    from tepid.store import atomic_write  # noqa: PLC0415  # the same
+
+    if form not in tables.FORMATS:
+        raise tepid.InputError(f"--format must be one of {', '.join(tables.FORMATS)}, got {form}")
+    if out is not None:
+        options.check_output(out)
+    with console.threads_with_progress(threads) as engine:
+        found = tables.table(folders, seeds=seeds, engine=engine)
+    if as_json:
+        text = console.json_text(found.as_json()) + "\n"
+    else:
+        text = tables.FORMATS[form](found.sheets, found.notes)
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    with atomic_write(out) as file:
+        file.write(text.encode())
+    console.print_line(f"wrote {out}")
+
+
+@lab.command()
+def figures(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(help="Folders of NETWORK_DATA.npz archives or of runs of tepid lab train."),
+    ],
+    out: Annotated[Path, typer.Option("-o", "--output", help="The folder to write into.")] = Path(
+        "figures"
+    ),
+    images: Annotated[
+        str | None,
+        typer.Option(help="Images of the rows of one set: .npy or .npz of uint8, or .npz#member."),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Where the images of one run are, in place of --images.")
+    ] = None,
+    names: Annotated[
+        Path | None, typer.Option(help="A text file with the name of a class on each line.")
+    ] = None,
+    form: Annotated[str, typer.Option("--format", help="png, svg or pdf.")] = "png",
+    as_json: options.Json = False,
+) -> None:
+    """Draw the paper's figures: the division M_k, reliability, and galleries before and after.
+
+    Example: tepid lab figures runs -o figures
+    """
+    from tepid.lab import figures as paper_figures  # noqa: PLC0415  # numba, only when asked
+    from tepid.report.images import read_pixels  # noqa: PLC0415  # the same
+    from tepid.report.writer import class_names  # noqa: PLC0415  # the same
+
+    shown = None if images is None else read_pixels(images)
+    called = None if names is None else class_names(names)
+    if data is not None:
+        shown, own = _images_of_run(folders, data)
+        called = called or own
+    try:
+        written = paper_figures.write(folders, out, form=form, images=shown, names=called)
+    except ImportError as error:
+        raise tepid.InputError(str(error)) from None
+    if as_json:
+        console.print_json([str(path) for path in written])
+        return
+    for path in written:
+        console.print_line(f"wrote {path}")
+
+
+def _images_of_run(folders: list[Path], data: Path) -> "tuple[Array, list[str]]":
+    """The images that a run was tested on, and the names of its classes."""
+    if len(folders) != 1:
+        raise tepid.InputError(f"--data must be that of one run, got {len(folders)} folders")
+    _import_torch_modules()
+    from tepid.lab import lesions, runs  # noqa: PLC0415  # after torch was looked for
+
+    found = runs.read_data(folders[0], data)
+    return found.test.pixels.permute(0, 2, 3, 1).numpy(), lesions.full_names(found.names)
+
+
+# --- skin lesions
+
+
+_RECIPE = "resnet152-isic"
+
+
+@lab.command()
+def isic(
+    data: Annotated[
+        Path, typer.Option(help="The challenge's folder, or an .npz with x, y and classes.")
+    ],
+    out: options.RunFolder,
+    settings: options.Settings = None,
+    seed: options.Seed = 0,
+    quick: options.Quick = False,
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch the weights of ImageNet.")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Train on skin lesions or load a run, calibrate without labels, and write the report.
+
+    A folder that holds a finished run is not trained again.
+
+    Example: tepid lab isic --data ISIC2018 -o runs/isic --quick
+    """
+    images, training = _import_torch_modules()
+    from tepid.lab import lesions, runs, sets  # noqa: PLC0415  # after torch was looked for
+
+    if not (out / sets.RUN).is_file() or settings or quick:
+        recipe = tepid.lab.named(_RECIPE)
+        recipe = (recipe.quick() if quick else recipe).with_settings(settings or [])
+        read = images.read(recipe, data, seed, download=download, checked=True)
+        line = _TrainingLine()
+        if not training.train(recipe, read, out, seed, download=download, progress=line):
+            return  # another process goes on
+    found = runs.read_data(out, data)
+    temperature = lesions.calibrate(out)
+    pictures = found.test.pixels.permute(0, 2, 3, 1).numpy()
+    page = lesions.write_report(out, temperature, pictures, found.names)
+    before, after = lesions.score(sets.open_run(out), temperature)
+    if as_json:
+        both = {"uncalibrated": before, "uts": after}
+        scores = {name: dataclasses.asdict(one) for name, one in both.items()}
+        console.print_json({"notice": lesions.NOTICE, "report": str(page), "scores": scores})
+        return
+    table = Table("", "T", "NLL", "ECE", "ECE %", box=None, padding=(0, 2, 0, 0))
+    for name, one in {"uncalibrated": before, "UTS, no labels": after}.items():
+        numbers = (f"{one.temperature:.3f}", f"{one.nll:.3f}", f"{one.ece:.3f}")
+        table.add_row(name, *numbers, f"{100 * one.ece:.2f}")
+    console.console().print(table)
+    console.note_warnings(temperature)
+    console.print_line(f"wrote {out / lesions.CALIBRATION} and {page}")
+    console.print_line(lesions.NOTICE)
+
+
+@lab.command()
+def predict(
+    run: Annotated[Path, typer.Argument(help="The folder that tepid lab isic wrote.")],
+    images: Annotated[list[Path], typer.Argument(help="Photographs of skin lesions.")],
+    as_json: options.Json = False,
+) -> None:
+    """Give the calibrated probabilities of the seven skin lesions for photographs.
+
+    Example: tepid lab predict runs/isic photo.jpg
+    """
+    _import_torch_modules()
+    from tepid.lab import lesions, runs  # noqa: PLC0415  # after torch was looked for
+
+    found = runs.predict(run, images)
+    if as_json:
+        every = [dataclasses.asdict(one) | {"image": str(one.image)} for one in found]
+        console.print_json({"notice": lesions.NOTICE, "predictions": every})
+        return
+    for one in found:
+        columns = (str(one.image), "calibrated", "before")
+        table = Table(*columns, box=None, padding=(0, 2, 0, 0))
+        for name, calibrated, before in one.ranked:
+            table.add_row(name, f"{100 * calibrated:.2f} %", f"{100 * before:.2f} %")
+        console.console().print(table)
+    console.print_line(lesions.NOTICE)

@@ -1,0 +1,238 @@
+"""The data sets of the paper's tables, read from the files that their authors publish.
+
+CIFAR-10 and 100, SVHN, MNIST and Fashion-MNIST are read and checked by torchvision. ISIC 2018,
+task 3 (HAM10000), photographs of seven kinds of skin lesions, is read here.
+"""
+
+import csv
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tepid.errors import InputError
+from tepid.lab.images import Data, Images, as_images, import_torchvision
+from tepid.lab.recipe import Recipe
+from tepid.validation import Array, Int64
+
+_CLASSES = {
+    "cifar10": "CIFAR10",
+    "cifar100": "CIFAR100",
+    "svhn": "SVHN",
+    "mnist": "MNIST",
+    "fashion-mnist": "FashionMNIST",
+}
+_TRUTH = "*GroundTruth.csv"
+_GROUPS = "*LesionGroupings.csv"
+_TEST_FRACTION = 0.4  # the paper trains on 60 % and calibrates and reports on the rest
+
+
+def read(recipe: Recipe, path: Path, seed: int, *, download: bool, checked: bool) -> Data:
+    """The training and test set of a recipe, cut to its `train_rows` and `test_rows`."""
+    if recipe.data == "isic":
+        return read_lesions(path, recipe, seed)
+    found = read_torchvision(recipe.data, path, download=download, checked=checked)
+    return found.first(recipe.train_rows, recipe.test_rows)
+
+
+def read_torchvision(name: str, folder: Path, *, download: bool, checked: bool) -> Data:
+    """A published set from the folder in which torchvision keeps it; fetched only if `download`.
+
+    The files must have the checksums that torchvision knows, unless `checked` is False. The trap:
+    those of CIFAR are pickles, which can run any code; use unchecked files only if you wrote them.
+    MNIST and Fashion-MNIST have checksums for the download and none for the unpacked files.
+    """
+    if name not in _CLASSES:
+        raise InputError(f"data must be {', '.join(_CLASSES)} or isic, got {name}")
+    kind = getattr(import_torchvision("datasets"), _CLASSES[name])
+    kind = kind if checked else _unchecked(kind)
+    parts: list[dict[str, Any]] = [{"train": True}, {"train": False}]
+    if name == "svhn":
+        parts = [{"split": "train"}, {"split": "test"}]
+    try:
+        train, test = (kind(folder, download=download, **part) for part in parts)
+    except RuntimeError as error:
+        raise InputError(f"{folder} must have the files of {name}, got: {error}") from None
+    names = tuple(getattr(train, "classes", map(str, range(10))))
+    checked = checked and (download or "mnist" not in name)
+    return Data(_as_images(train), _as_images(test), names, checked=checked)
+
+
+def _unchecked(kind: Any) -> Any:
+    """The same reader without checksums."""
+    lists: dict[str, Any] = {
+        name: [[file, None] for file, _ in getattr(kind, name)]
+        for name in ("train_list", "test_list")
+        if hasattr(kind, name)
+    }
+    if hasattr(kind, "meta"):
+        lists["meta"] = kind.meta | {"md5": None}
+    if hasattr(kind, "split_list"):
+        splits = kind.split_list.items()
+        lists["split_list"] = {split: [*where, None] for split, (*where, _) in splits}
+    return type(kind.__name__, (kind,), lists)
+
+
+def _as_images(read: Any) -> Images:
+    pixels = np.asarray(read.data)
+    if hasattr(read, "labels") and hasattr(read, "split"):  # SVHN has its channels first
+        return as_images(pixels.transpose(0, 2, 3, 1), read.labels)
+    return as_images(pixels, read.targets)
+
+
+def read_lesions(path: Path, recipe: Recipe, seed: int) -> Data:
+    """The paper's split: a stratified 60 % to train on and 40 % to calibrate and report on.
+
+    `path` is the challenge's folder, with its photographs and CSV files at any depth, or an .npz
+    with photographs `x` that are small already, labels `y`, `lesion` and `classes`. Several
+    photographs may show one lesion, and the paper's split puts some on both sides, which flatters
+    the network; `keep_lesions` keeps those of one lesion on one side.
+    """
+    found = (_read_archive if path.is_file() else _read_folder)(path, recipe.size)
+    if recipe.keep_lesions and found.lesions is None:
+        raise InputError(f"{path} must have a file {_GROUPS} for keep_lesions, got none")
+    groups = found.lesions if recipe.keep_lesions else None
+    train, test = stratified_split(found.labels, _TEST_FRACTION, seed, groups)
+    train = train[: recipe.train_rows or None]  # decode no more than needed
+    test = test[: recipe.test_rows or None]
+    return Data(found.images(train), found.images(test), found.names, rows=test)
+
+
+@dataclass(frozen=True)
+class Lesions:
+    """The class and the lesion of every photograph, and a function that reads pixels of rows."""
+
+    pixels: Callable[[Int64], Array]
+    labels: Int64
+    lesions: Array | None
+    names: tuple[str, ...]
+
+    def images(self, rows: Int64) -> Images:
+        """The photographs of these rows."""
+        return as_images(self.pixels(rows), self.labels[rows])
+
+
+def _read_archive(path: Path, size: int) -> Lesions:
+    with np.load(path, allow_pickle=False) as stored:
+        absent = [name for name in ("x", "y", "classes") if name not in stored]
+        if absent:
+            raise InputError(f"{path} must have the arrays x, y and classes, got no {absent[0]}")
+        pixels, labels, names = stored["x"], stored["y"].astype(np.int64), stored["classes"]
+        lesions = stored.get("lesion")
+    if pixels.shape[1:] != (size, size, 3):
+        raise InputError(f"size must be that of the photographs, {pixels.shape[1]}, got {size}")
+    return Lesions(lambda rows: pixels[rows], labels, lesions, tuple(map(str, names)))
+
+
+def _read_folder(path: Path, size: int) -> Lesions:
+    names, classes = _read_labels(_single_file(path, _TRUTH))
+    known = {file.stem: file for file in path.rglob("*.jpg")}
+    absent = [name for name in classes if name not in known]
+    if absent:
+        raise InputError(
+            f"{path} must have a photograph {absent[0]}.jpg for every row of the truth, "
+            f"got none for {len(absent)} of {len(classes)}"
+        )
+    places = [known[name] for name in classes]
+
+    def pixels(rows: Int64) -> Array:
+        with ThreadPoolExecutor() as pool:  # decoding releases the GIL
+            return np.stack(list(pool.map(lambda row: read_photograph(places[row], size), rows)))
+
+    return Lesions(pixels, np.array(list(classes.values())), _lesion_ids(path, classes), names)
+
+
+def read_photograph(path: Path, size: int) -> Array:
+    """One photograph as bytes (size, size, 3), resized to a square as in the paper."""
+    from PIL import Image  # noqa: PLC0415  # an archive does without it
+
+    with Image.open(path) as opened:
+        resized = opened.convert("RGB").resize((size, size), Image.Resampling.BILINEAR)
+    return np.asarray(resized)
+
+
+def _single_file(path: Path, pattern: str) -> Path:
+    found = sorted(path.rglob(pattern))
+    if len(found) != 1:
+        raise InputError(f"{path} must have one file {pattern}, got {len(found)}")
+    return found[0]
+
+
+def _read_labels(path: Path) -> tuple[tuple[str, ...], dict[str, int]]:
+    """The names of the classes, and the class of each photograph."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        (_, *names), *rows = csv.reader(file)
+    classes = {}
+    for number, (name, *values) in enumerate(rows):
+        ones = [float(value) for value in values]
+        if sorted(ones) != [0.0] * (len(names) - 1) + [1.0]:
+            raise InputError(f"{path.name} must have one 1 per row, got {values} at row {number}")
+        classes[name] = ones.index(1.0)
+    return tuple(names), classes
+
+
+def _lesion_ids(path: Path, classes: dict[str, int]) -> Array | None:
+    """The lesion of each photograph, or None where the challenge's list is missing."""
+    if not sorted(path.rglob(_GROUPS)):
+        return None
+    with _single_file(path, _GROUPS).open(newline="", encoding="utf-8-sig") as file:
+        known = {row["image"]: row["lesion_id"] for row in csv.DictReader(file)}
+    return np.array([known.get(name, name) for name in classes])
+
+
+def stratified_split(
+    labels: ArrayLike, part: float, seed: int, groups: ArrayLike | None = None
+) -> tuple[Int64, Int64]:
+    """A stratified split: the rows of the rest and of the part, each in order.
+
+    The part has `round(part · n)` rows, distributed over the classes in proportion, by largest
+    remainder: of 10015 rows 0.4 are 4006, of which 0.2 are 801 and the rest 3205.
+
+    With `groups`, rows of one group stay together, and the sizes are as near as groups allow. A
+    group belongs to the class of its first row.
+
+    >>> rest, part = stratified_split([0, 0, 0, 0, 0, 1, 1, 1, 1, 1], 0.4, seed=0)
+    >>> len(rest), np.bincount(np.array([0] * 5 + [1] * 5)[part])
+    (6, array([2, 2]))
+    """
+    if not 0 < part < 1:
+        raise InputError(f"part must be between 0 and 1, got {part}")
+    classes = np.asarray(labels)
+    rng = np.random.default_rng(seed)
+    if groups is None:
+        taken = _draw_rows(classes, _quotas(classes, part), rng)
+    else:
+        taken = _draw_groups(classes, np.asarray(groups), part, rng)
+    mask = np.zeros(len(classes), dtype=bool)
+    mask[taken] = True
+    return np.flatnonzero(~mask), np.flatnonzero(mask)
+
+
+def _quotas(labels: Int64, part: float) -> Int64:
+    """The number of rows of each class in the part."""
+    wanted = part * np.bincount(labels)
+    quotas: Int64 = np.floor(wanted).astype(np.int64)
+    missing = round(part * len(labels)) - quotas.sum()
+    quotas[np.argsort(quotas - wanted, kind="stable")[:missing]] += 1
+    return quotas
+
+
+def _draw_rows(labels: Int64, quotas: Int64, rng: np.random.Generator) -> Int64:
+    rows = [rng.permutation(np.flatnonzero(labels == k))[:n] for k, n in enumerate(quotas)]
+    return np.concatenate(rows)
+
+
+def _draw_groups(labels: Int64, groups: Array, part: float, rng: np.random.Generator) -> Int64:
+    """Draw whole groups of each class, up to half a group above its proportion."""
+    _, first, member = np.unique(groups, return_index=True, return_inverse=True)
+    sizes, kinds = np.bincount(member), labels[first]
+    chosen = np.zeros(len(first), dtype=bool)
+    for kind in np.unique(kinds):
+        own = rng.permutation(np.flatnonzero(kinds == kind))
+        ends = np.cumsum(sizes[own])
+        chosen[own[ends - sizes[own] / 2 <= part * ends[-1]]] = True
+    return np.flatnonzero(chosen[member])

@@ -1,0 +1,243 @@
+"""From the answer of a search to a `Temperature`: standard errors, warnings and groups."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tepid.engines import Engine
+from tepid.methods.passes import Key, Passes, run_by_group
+from tepid.methods.search import Answer, mean_confidence
+from tepid.sources import Source
+from tepid.summaries.curve import Curve
+from tepid.summaries.tails import Tails
+from tepid.temperature import Temperature
+
+# Below this mean confidence UTS was measured to help and to harm about equally often.
+CONFIDENT = 0.95
+# The bias of UTS is noticeable below this number of rows.
+ENOUGH_ROWS = 1000
+# The normal quantile of a 95 % interval.
+NORMAL = 1.96
+# A standard error of log T above this carries no information about T.
+_LARGEST_ERROR = 100.0
+
+_BOUND_WARNINGS = {
+    "inside": "",
+    "nowhere": "Every row's logits are equal, so that every temperature gives the same result.",
+    "no-pairs": "No row reaches the threshold of UTS, so that nothing determines a temperature.",
+    "beyond-zero": (
+        "No temperature is low enough: the evidence agrees with every prediction. "
+        "The value is the edge of the range."
+    ),
+    "beyond-infinity": (
+        "No temperature is high enough: the evidence is no better than chance. "
+        "The value is the edge of the range."
+    ),
+    "below": "The best temperature lies below the range that was summed; the value is its edge.",
+    "above": "The best temperature lies above the range that was summed; the value is its edge.",
+}
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A temperature, and the standard error of log T due to sampling alone."""
+
+    temperature: Temperature
+    error: float | None
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a temperature with a standard error."""
+        return self.temperature.status == "ok" and bool(self.error)
+
+
+def to_temperature(
+    answer: Answer, method: str, *, error: float | None = None, notes: tuple[str, ...] = ()
+) -> Temperature:
+    """The temperature of an answer; with a standard error it has a 95 % interval."""
+    return Temperature(
+        answer.temperature,
+        method,
+        samples=round(answer.curve.rows),
+        classes=answer.curve.classes,
+        implied_accuracy=answer.confidence,
+        status=answer.status,
+        interval=None if error is None else interval_around(answer.temperature, error),
+        precision=answer.precision,
+        warnings=bound_warnings(answer) + row_warnings(answer.curve) + notes,
+    )
+
+
+# Standard errors of log T.
+
+
+def loss_error(point: Curve | None, node: int = 0) -> float | None:
+    """The sandwich standard error where, at a node, the loss of the first weighting is least."""
+    if point is None or not point.curvature[0, node]:
+        return None
+    steepness = point.curvature[0, node] * point.lattice.nodes[node]
+    return _usable(math.sqrt(point.square[0, node]) / steepness)
+
+
+def matching_error(point: Curve | None, known: float = 0.0, node: int = 0) -> float | None:
+    """The standard error where the mean confidence matches an accuracy with standard error `known`.
+
+    It adds the error of the accuracy and the sampling error of the mean confidence.
+    """
+    if point is None or point.rows < 2:
+        return None
+    mean = point.confidence[node] / point.weight
+    variance = max(point.confidence_square[node] / point.weight - mean**2, 0.0)
+    slope = point.lattice.nodes[node] * point.confidence_slope[node] / point.weight
+    if not slope:
+        return None
+    sampling = variance * point.weight_square / point.weight**2
+    return _usable(math.sqrt(sampling + known**2) / slope)
+
+
+def effective_rows(curve: Curve) -> float:
+    """Kish's effective sample size: the number of equally weighted rows with the same variance."""
+    return curve.weight**2 / curve.weight_square
+
+
+def nearest_node(curve: Curve, temperature: float) -> int:
+    """The node of a curve nearest to a temperature."""
+    return int(np.abs(np.log(curve.lattice.nodes * temperature)).argmin())
+
+
+def interval_around(temperature: float, error: float) -> tuple[float, float]:
+    """The 95 % interval of a temperature whose logarithm has this standard error."""
+    return temperature * math.exp(-NORMAL * error), temperature * math.exp(NORMAL * error)
+
+
+def _usable(error: float) -> float | None:
+    return None if error > _LARGEST_ERROR else float(error)
+
+
+# Warnings.
+
+
+def bound_warnings(answer: Answer) -> tuple[str, ...]:
+    """Why no temperature inside the range was found."""
+    sentence = _BOUND_WARNINGS[answer.reading.where]
+    return (sentence,) if sentence else ()
+
+
+def row_warnings(curve: Curve) -> tuple[str, ...]:
+    """A warning if there are fewer rows than classes."""
+    if curve.rows < curve.classes:
+        return (f"There are fewer rows ({curve.rows:.0f}) than classes ({curve.classes}).",)
+    return ()
+
+
+def uts_warnings(curve: Curve, tails: Tails, *, debiased: bool) -> tuple[str, ...]:
+    """The conditions under which UTS was measured to fail."""
+    found = []
+    if curve.rows < ENOUGH_ROWS and not debiased:
+        found.append(
+            f"UTS is biased towards high temperatures below {ENOUGH_ROWS} rows and there are "
+            f"{curve.rows:.0f}; debias=True (--debias) brings it nearer to UTS on many rows."
+        )
+    mean = float(tails.confidence.sum() / tails.weight)
+    if mean < CONFIDENT:
+        found.append(
+            f"The mean confidence at T = 1 is {mean:.3f}, below {CONFIDENT}: there UTS was "
+            "measured to help and to harm about equally often. The model's accuracy, if it is "
+            "known, does better."
+        )
+    if np.count_nonzero(tails.predicted) == 1:
+        only = int(tails.predicted.argmax())
+        found.append(f"Every row is predicted as class {only}, so other classes say little.")
+    return tuple(found)
+
+
+def sensitivity_warnings(answer: Answer) -> tuple[str, ...]:
+    """A warning if the loss at half or twice the deviations has no minimum in the range."""
+    names = ("half", "twice")
+    edges = [n for n, r in zip(names, answer.readings[1:], strict=True) if r.where != "inside"]
+    if not edges or answer.reading.where != "inside":
+        return ()
+    return (f"With {' and '.join(edges)} the deviations no temperature in reach is best.",)
+
+
+# Groups.
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """The variance of log T between groups, and the number of groups it was estimated from."""
+
+    variance: float
+    groups: int
+
+
+def combine_groups(fits: dict[Key, Fit], source: Source, engine: Engine) -> Temperature:
+    r"""The temperature of all rows with those of the groups, each shrunk toward it.
+
+    Groups are taken to differ by $\log T_g \sim N(\log T, \tau^2)$, with $\tau^2$ estimated by the
+    method of moments (DerSimonian & Laird 1986). Each group keeps $\tau^2 / (\tau^2 + s_g^2)$ of
+    its distance, $s_g$ being its own standard error. Groups that differ by no more than chance get
+    one temperature, and so does a group without a temperature of its own.
+    """
+    pooled = fits[None]
+    own: dict[Key, Fit] = {key: fit for key, fit in fits.items() if key is not None}
+    if not own:
+        return pooled.temperature
+    known = [fit for fit in own.values() if fit.known]
+    spread = _Spread(_variance_between(known), len(known))
+    shrunk = {key: _shrink(fit, pooled, spread) for key, fit in own.items()}
+
+    def confidence_of(key: Key) -> Passes[float]:
+        return mean_confidence(shrunk[key].value)
+
+    confidence = run_by_group(confidence_of, source, engine, tuple(shrunk))
+    groups = {
+        str(key): dataclasses.replace(t, implied_accuracy=confidence[key])
+        for key, t in shrunk.items()
+    }
+    return dataclasses.replace(pooled.temperature, groups=groups)
+
+
+def _variance_between(fits: list[Fit]) -> float:
+    """The variance of log T between groups, beyond what their own errors explain."""
+    weights = [1 / (fit.error or 1.0) ** 2 for fit in fits]
+    places = [math.log(fit.temperature.value) for fit in fits]
+    total = math.fsum(weights)
+    spare = total - math.fsum(w * w for w in weights) / total if len(fits) > 1 else 0.0
+    if spare <= 0:
+        return 0.0
+    center = math.fsum(w * x for w, x in zip(weights, places, strict=True)) / total
+    excess = math.fsum(w * (x - center) ** 2 for w, x in zip(weights, places, strict=True))
+    return max(0.0, (excess - (len(fits) - 1)) / spare)
+
+
+def _shrink(fit: Fit, pooled: Fit, spread: _Spread) -> Temperature:
+    own, all_rows = fit.temperature, pooled.temperature
+    if own.status == "abstained" or not pooled.known:
+        return own
+    if not fit.known:
+        note = f"These rows alone gave no temperature ({own.status}); T is that of all rows."
+        return dataclasses.replace(
+            all_rows, samples=own.samples, warnings=(note,), sensitivity=None
+        )
+    error, error_pooled = fit.error or 0.0, pooled.error or 0.0
+    kept = spread.variance / (spread.variance + error**2)
+    apart = math.log(own.value / all_rows.value)
+    log_t = math.log(all_rows.value) + kept * apart
+    note = (
+        f"These rows alone gave T = {own.value:.4g}; {100 * kept:.0f} % of its distance from the "
+        f"{all_rows.value:.4g} of all rows was kept."
+    )
+    # The last term is the uncertainty of the variance between groups (Morris 1983).
+    unsure = 2 / max(spread.groups - 1, 1) * ((1 - kept) * apart) ** 2
+    wide = NORMAL * math.sqrt(kept * error**2 + ((1 - kept) * error_pooled) ** 2 + unsure)
+    interval = (math.exp(log_t - wide), math.exp(log_t + wide))
+    return dataclasses.replace(
+        own,
+        value=math.exp(log_t),
+        interval=None if own.interval is None else interval,
+        sensitivity=None,
+        warnings=(note, *own.warnings),
+    )

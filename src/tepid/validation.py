@@ -1,0 +1,318 @@
+"""The border: what counts as logits, labels, weights and probabilities, and what is said otherwise.
+
+Nothing here guesses. A one-dimensional array is binary logits, more than two dimensions need a
+`class_axis`, and probabilities are probabilities only where the caller calls them so.
+"""
+
+import math
+import numbers
+import operator
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tepid.errors import InputError, ProbabilityWarning, RowError
+from tepid.shapes import class_back, class_last, matrix
+from tepid.tables import arrow_values, is_arrow, is_frame, read_frame
+
+Array = NDArray[Any]
+Float32 = NDArray[np.float32]
+Float64 = NDArray[np.float64]
+Int64 = NDArray[np.int64]
+
+
+# Logits further apart than this, or all of a row nearer together, are beyond float32.
+_FAR = float(np.finfo(np.float32).max)
+_NEAR = 1e-30
+# Probabilities that were written with two digits may miss a sum of one by this much.
+_ROUNDED = 0.05
+# Fewer single values in [0, 1] may well be logits.
+_SOME_ROWS = 10
+# Heavier weights would overflow in a sum of squares.
+_HEAVY = 1e100
+
+
+def as_array(data: ArrayLike, name: str = "logits") -> Any:
+    """A NumPy array over the same memory, or the array itself if it lives on another device."""
+    if is_foreign(data):
+        return data
+    if not isinstance(data, np.ndarray):
+        data = _to_numpy(data, name)
+    if isinstance(data, np.ma.MaskedArray):
+        raise InputError(f"{name} must be a plain array, with -inf for what is masked, got a mask")
+    try:
+        array = np.asarray(data)
+    except ValueError:
+        raise InputError(
+            f"{name} must be one rectangular array, got rows of unequal length"
+        ) from None
+    if array.dtype.kind not in "fiub" and array.dtype.name != "bfloat16":
+        raise InputError(f"{name} must be numbers, got an array of {array.dtype}")
+    return array
+
+
+def _to_numpy(data: Any, name: str) -> Any:
+    """Tensors, Arrow arrays and data frames as NumPy arrays; other data as it is."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(data, torch.Tensor):
+        tensor = data.detach()
+        try:
+            return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+        except (RuntimeError, TypeError) as error:
+            raise InputError(f"{name} must be a dense tensor of numbers, got {error}") from None
+    if is_arrow(data) and hasattr(data, "null_count"):
+        return arrow_values(data)
+    return read_frame(data) if name == "logits" and is_frame(data) else data
+
+
+def is_foreign(data: object) -> bool:
+    """Whether the data lives where NumPy cannot read it, such as a tensor on a GPU."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(data, torch.Tensor):
+        return bool(data.device.type != "cpu")
+    return hasattr(data, "__array_namespace__") and not hasattr(data, "__array__")
+
+
+def block(logits: Array) -> Float32:
+    """A block of logits as the kernels take it: float32, C-ordered, read-only, maybe centred.
+
+    Softmax does not see a constant per row, so what float32 cannot hold exactly is first centred
+    on its row's maximum. A row that cannot be used becomes NaN here, and the kernels say which.
+    """
+    z = matrix(logits)
+    if z.dtype.itemsize <= 2 and z.dtype.kind not in "iu":
+        z = z.astype(np.float32)
+    elif z.dtype != np.float32:
+        z = centred(z)
+    z = np.require(z, np.float32, ["C", "A"]).view(np.ndarray)
+    z.flags.writeable = False
+    return z
+
+
+def centred(z: Array) -> Float64:
+    """The distances to each row's maximum, which float32 can hold."""
+    z = z.astype(np.float64)
+    top = z.max(axis=1, keepdims=True) if len(z) else z
+    with np.errstate(invalid="ignore", over="ignore"):  # inf - inf marks the row for the kernels
+        distance: Float64 = z - top
+        far = (distance < -_FAR) & np.isfinite(z) & np.isfinite(top)
+    if far.any():
+        row, column = divmod(int(far.argmax()), z.shape[1])
+        got = f"{z[row, column]:g} for class {column} below {top[row, 0]:g}"
+        raise RowError("logits", f"lie within {_FAR:g} of their row's maximum", got, row)
+    _refuse_near(distance)
+    return distance
+
+
+def _refuse_near(distance: Float64) -> None:
+    widest = -np.min(distance, axis=1, initial=0.0, where=np.isfinite(distance))
+    near = (widest > 0) & (widest < _NEAR)
+    if near.any():
+        row = int(near.argmax())
+        must = f"be equal or differ by more than {_NEAR:g} within a row"
+        raise RowError("logits", must, f"a difference of {widest[row]:g}", row)
+
+
+def unusable(logits: Array, row: int) -> RowError:
+    """The error for a row that a kernel refused."""
+    values = np.asarray(matrix(logits)[row], np.float64)
+    if np.isnan(values).any():
+        got = f"nan for class {int(np.isnan(values).argmax())}"
+    elif np.isposinf(values).any():
+        got = f"inf for class {int(values.argmax())}"
+    else:
+        got = "-inf for every class"
+    return RowError("logits", "be finite, or -inf for a masked class", got, row)
+
+
+def label_column(
+    labels: Any, n: int, k: int, name: str = "labels", weight: Float64 | None = None
+) -> Int64:
+    """Labels as int64 in 0..k-1, one per row; where a row weighs nothing, its label may be any."""
+    y = as_array(labels, name)
+    y = y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y
+    if y.ndim != 1 or len(y) != n:
+        raise InputError(
+            f"{name} must have one entry for each of the {n} rows, got shape {y.shape}"
+        )
+    if weight is not None:
+        y = np.where(weight > 0, y, 0)
+    if y.dtype.kind == "f":
+        fractional = y != np.floor(y)
+        if fractional.any():
+            row = int(fractional.argmax())
+            raise RowError(name, f"be whole numbers in 0..{k - 1}", str(y[row]), row)
+    wrong = (y < 0) | (y >= k)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise RowError(name, f"be in 0..{k - 1}", str(y[row]), row)
+    return np.ascontiguousarray(y, np.int64)
+
+
+def weight_column(weight: Any, n: int, name: str = "sample_weight") -> Float64:
+    """Weights as float64, finite and not negative, one per row; ones where there are none."""
+    if weight is None:
+        return np.ones(n)
+    u = np.ascontiguousarray(as_array(weight, name), np.float64)
+    if u.shape != (n,):
+        raise InputError(
+            f"{name} must have one entry for each of the {n} rows, got shape {u.shape}"
+        )
+    wrong = ~((u == 0) | ((u >= 1 / _HEAVY) & (u <= _HEAVY)))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise RowError(name, f"be zero or in {1 / _HEAVY:g} to {_HEAVY:g}", str(u[row]), row)
+    return u
+
+
+def group_column(groups: Any, name: str = "groups") -> Array:
+    """The names of groups as text, one per row: strings, or whole numbers as they are written.
+
+    Blanks around a name do not count, and 1.0 is 1, so that one group has one name in every file.
+    """
+    if is_arrow(groups) and hasattr(groups, "null_count"):
+        groups = arrow_values(groups)
+    try:
+        column = np.asarray(groups).reshape(-1)
+    except ValueError:
+        raise InputError(f"{name} must be one name per row, got rows of unequal length") from None
+    if column.dtype.kind in "ST":
+        column = np.char.decode(column) if column.dtype.kind == "S" else column.astype(object)
+    if column.dtype.kind not in "iubUfO":
+        raise InputError(f"{name} must be names or whole numbers, got {column.dtype}")
+    if column.dtype.kind in "fO":
+        column = np.array(
+            [_group(value, name, row) for row, value in enumerate(column.tolist())], str
+        )
+    return np.char.strip(column.astype(str))
+
+
+def _group(value: object, name: str, row: int) -> str:
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if not isinstance(value, (str, numbers.Integral)):
+        raise RowError(name, "be names or whole numbers", repr(value), row)
+    return str(value)
+
+
+def check_bins(bins: int, least: int = 1) -> int:
+    """The number of bins, or a refusal."""
+    if whole(bins, "bins") < least:
+        raise InputError(f"bins must be at least {least}, got {bins}")
+    return bins
+
+
+def check_temperature(temperature: float) -> float:
+    """A temperature, finite and above zero, or a refusal."""
+    if not (math.isfinite(number(temperature, "temperature")) and temperature > 0):
+        raise InputError(f"temperature must be a number above zero, got {temperature}")
+    return temperature
+
+
+def probability_matrix(probabilities: Any, name: str = "probabilities") -> Array:
+    """Probabilities as (n, k): in [0, 1], rows summing to one; (n,) and (n, 1) are P(class 1)."""
+    p = as_array(probabilities, name)
+    p = p[:, None] if p.ndim == 1 else p
+    if p.ndim != 2 or p.shape[1] == 0:
+        raise InputError(
+            f"{name} must have one row per sample and one column per class, got {p.shape}"
+        )
+    if p.shape[1] == 1:
+        p = np.concatenate([1 - p.astype(np.float64), p], axis=1)
+    wrong = ~((p >= 0) & (p <= 1))
+    if wrong.any():
+        row, column = divmod(int(wrong.argmax()), p.shape[1])
+        raise RowError(name, "be in [0, 1]", f"{p[row, column]} for class {column}", row)
+    total = p.sum(axis=1, dtype=np.float64)
+    wrong = np.abs(total - 1) > (1e-2 if p.dtype.itemsize <= 2 else 1e-3)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise RowError(name, "sum to one over the classes", f"a sum of {total[row]:.6g}", row)
+    return np.asarray(p)
+
+
+def look_like_probabilities(logits: Any) -> bool:
+    """Whether every row of a batch (n, k) is non-negative and sums to one, up to rounding.
+
+    One value per row looks like a probability if it is in [0, 1], for at least ten rows. The first
+    row decides for almost all logits, so this costs next to nothing.
+    """
+    if logits.ndim not in (1, 2) or not len(logits):
+        return False
+    if logits.ndim == 1 or logits.shape[1] == 1:
+        ends = (logits[:1], logits) if len(logits) >= _SOME_ROWS else ()
+        return bool(ends) and all(bool(((rows >= 0) & (rows <= 1)).all()) for rows in ends)
+    for rows in (logits[:1], logits):
+        if not bool((rows >= 0).all()):
+            return False
+        if not bool((abs(rows.sum(-1) - 1) <= _ROUNDED).all()):
+            return False
+    return True
+
+
+def warn_probabilities(name: str = "logits") -> None:
+    """Warn that values look like probabilities and were read as logits."""
+    warnings.warn(
+        f"The values of {name} look like probabilities but were read as logits. If they are "
+        "probabilities, say probabilities=True (--probabilities).",
+        ProbabilityWarning,
+        stacklevel=3,
+    )
+
+
+def log_probabilities(probabilities: Any, class_axis: int | None = None) -> Any:
+    """The logarithms of probabilities of any shape, in that shape; a tensor stays a tensor."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(probabilities, torch.Tensor):
+        found = log_probabilities(as_array(probabilities.detach().cpu()), class_axis)
+        return torch.from_numpy(found).to(probabilities.device)
+    p = class_last(as_array(probabilities), class_axis)
+    if p.ndim < 3:
+        return class_back(logits_of(p), class_axis)
+    return class_back(logits_of(p.reshape(-1, p.shape[-1])).reshape(p.shape), class_axis)
+
+
+def logits_of(probabilities: ArrayLike) -> Array:
+    """Logits with these probabilities: their logarithm, `-inf` where a probability is zero.
+
+    tepid never guesses from the values whether it was given logits or probabilities; this is how
+    a caller says so. A constant per row is lost, which softmax does not see.
+
+    >>> logits_of([[0.5, 0.5], [1.0, 0.0]])
+    array([[-0.693..., -0.693...],
+           [ 0.        ,       -inf]])
+    """
+    p = probability_matrix(probabilities)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(p if p.dtype.kind == "f" else p.astype(np.float64)))
+
+
+def whole(value: Any, name: str) -> int:
+    """A whole number, or a refusal; neither 1.0 nor "1" nor True is one.
+
+    >>> whole(3, "bins")
+    3
+    """
+    if not isinstance(value, bool):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise InputError(f"{name} must be a whole number, got {value!r}")
+
+
+def number(value: Any, name: str) -> float:
+    """A real number, infinite and NaN included, or a refusal.
+
+    >>> number(3, "budget")
+    3.0
+    """
+    if not isinstance(value, (str, bytes)):
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            pass
+    raise InputError(f"{name} must be a number, got {value!r}")
