@@ -6,6 +6,7 @@ not count, calling into it does. Nothing is enforced.
 
 import argparse
 import contextlib
+import inspect
 import io
 import sys
 import tempfile
@@ -25,8 +26,10 @@ def crossed(work: Callable[[], object]) -> set[str]:
     seen: set[str] = set()
 
     def profile(frame: object, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_name != "<module>":  # type: ignore[attr-defined]
-            seen.add(frame.f_code.co_filename)  # type: ignore[attr-defined]
+        # Bodies of modules and classes run when they are imported; they have no fast locals.
+        code = frame.f_code  # type: ignore[attr-defined]
+        if event == "call" and code.co_flags & inspect.CO_OPTIMIZED:
+            seen.add(code.co_filename)
 
     threading.setprofile(profile)
     sys.setprofile(profile)

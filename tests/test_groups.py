@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import tepid
 from tepid.engines import Threads
-from tepid.shapes import rows_per_block
+from tepid.shapes import rows_per_batch
 from tests.precision import apart
 
 SITES = ("clinic", "field", "tiny")
@@ -259,7 +259,7 @@ class Workers(Threads):
     """Every worker sums its own rows and sends the sum, which is added in any order."""
 
     def total(self, of, source, stage):  # noqa: ARG002  # the seam of an engine
-        batches = list(source.batches(rows_per_block(source.classes or 64) // 500))
+        batches = list(source.batches(rows_per_batch(source.classes or 64) // 500))
         sums = []
         for worker in range(5):
             mine = [of(batch) for batch in batches[worker::5]]

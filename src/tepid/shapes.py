@@ -1,4 +1,4 @@
-"""Where the classes are, and how an array of any shape is cut into small blocks of rows."""
+"""Where the classes are, and how an array of any shape is cut into small batches of rows."""
 
 import math
 from collections.abc import Iterator
@@ -34,9 +34,9 @@ def _moved(array: Any, source: int, target: int) -> Any:
     return np.moveaxis(array, source, target) if move is None else move(source, target)
 
 
-def joined(blocks: list[Any]) -> Any:
-    """All blocks as one array."""
-    return np.concatenate([matrix(block) for block in blocks])
+def joined(batches: list[Any]) -> Any:
+    """All batches as one array."""
+    return np.concatenate([matrix(batch) for batch in batches])
 
 
 def class_back(array: Any, class_axis: int | None) -> Any:
@@ -51,13 +51,13 @@ def class_count(logits: Any) -> int:
     return 2 if logits.ndim == 1 or logits.shape[-1] == 1 else int(logits.shape[-1])
 
 
-# One block: large against the cost of a call, small against memory.
-_LOGITS_PER_BLOCK = 1 << 20
+# One batch: large against the cost of a call, small against memory.
+_LOGITS_PER_BATCH = 1 << 20
 
 
-def rows_per_block(classes: int) -> int:
-    """How many rows make a block."""
-    return max(1, _LOGITS_PER_BLOCK // max(classes, 1))
+def rows_per_batch(classes: int) -> int:
+    """How many rows make a batch."""
+    return max(1, _LOGITS_PER_BATCH // max(classes, 1))
 
 
 def parts(shape: tuple[int, ...], rows: int) -> Iterator[tuple[Any, ...]]:

@@ -100,7 +100,7 @@ class Temperature:
         wide = z.dtype.kind == "f" and z.dtype.itemsize >= np.float64().itemsize
         out = np.empty((*lead, k), np.float64 if wide else np.float32)
         start = 0
-        for part in shapes.parts(lead, shapes.rows_per_block(k)):
+        for part in shapes.parts(lead, shapes.rows_per_batch(k)):
             block = z[part].reshape(-1, z.shape[-1] if z.ndim > 1 else 1)
             out[part] = self._block(block, out.dtype, start).reshape(out[part].shape)
             start += len(block)
@@ -127,7 +127,9 @@ class Temperature:
         out = np.empty((len(z), self.classes), dtype)
         try:
             block = (
-                validation.block(z) if dtype == np.float32 else validation.centred(shapes.matrix(z))
+                validation.as_kernel_input(z)
+                if dtype == np.float32
+                else validation.centred(shapes.matrix(z))
             )
             bad = scores.softmax(block, min(1.0 / self.value, sys.float_info.max), out)
             if bad >= 0:
@@ -197,7 +199,7 @@ def softmax(logits: Any, temperature: float = 1.0) -> Float64:
     array([[0.119, 0.881]])
     """
     z = validation.as_array(logits)
-    block = validation.block(z)
+    block = validation.as_kernel_input(z)
     p = np.empty(block.shape)
     bad = scores.softmax(block, 1.0 / temperature, p)
     if bad >= 0:

@@ -76,8 +76,8 @@ def is_foreign(data: object) -> bool:
     return hasattr(data, "__array_namespace__") and not hasattr(data, "__array__")
 
 
-def block(logits: Array) -> Float32:
-    """A block of logits as the kernels take it: float32, C-ordered, read-only, maybe centred.
+def as_kernel_input(logits: Array) -> Float32:
+    """Logits as the kernels take them: float32, C-ordered, read-only, centered where needed.
 
     Softmax does not see a constant per row, so what float32 cannot hold exactly is first centred
     on its row's maximum. A row that cannot be used becomes NaN here, and the kernels say which.
@@ -275,19 +275,22 @@ def log_probabilities(probabilities: Any, class_axis: int | None = None) -> Any:
     return class_back(logits_of(p.reshape(-1, p.shape[-1])).reshape(p.shape), class_axis)
 
 
-def logits_of(probabilities: ArrayLike) -> Array:
+def logits_of(
+    probabilities: ArrayLike, *, floor: float = 0.0, name: str = "probabilities"
+) -> Array:
     """Logits with these probabilities: their logarithm, `-inf` where a probability is zero.
 
-    tepid never guesses from the values whether it was given logits or probabilities; this is how
-    a caller says so. A constant per row is lost, which softmax does not see.
+    `floor` is added to each probability, for models such as forests whose zeros do not mean
+    impossible. `name` is what errors call the values. A constant per row is lost, which softmax
+    does not see.
 
     >>> logits_of([[0.5, 0.5], [1.0, 0.0]])
     array([[-0.693..., -0.693...],
            [ 0.        ,       -inf]])
     """
-    p = probability_matrix(probabilities)
+    p = probability_matrix(probabilities, name)
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(p if p.dtype.kind == "f" else p.astype(np.float64)))
+        return np.asarray(np.log((p if p.dtype.kind == "f" else p.astype(np.float64)) + floor))
 
 
 def whole(value: Any, name: str) -> int:

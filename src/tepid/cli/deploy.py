@@ -189,7 +189,7 @@ class _Application:
         return tepid.sources.write_batches(target, batches, classes=self.calibrator.classes)
 
     def _calibrate(self, source: "Source", *, allow_empty: bool) -> "Iterator[Array]":
-        size = tepid.shapes.rows_per_block(self.calibrator.classes)
+        size = tepid.shapes.rows_per_batch(self.calibrator.classes)
         for batch in source.batches(size, allow_empty=allow_empty, once=True):
             groups = {} if batch.group is None else {"groups": batch.group}
             try:

@@ -19,7 +19,7 @@ from dask.delayed import delayed
 from tepid.engines.engine import Progress, Summary, add_up, finish, summarize_all
 from tepid.engines.threads import Threads
 from tepid.errors import InputError
-from tepid.shapes import rows_per_block
+from tepid.shapes import rows_per_batch
 from tepid.sources.batch import Batch, Beside, Source, leaves, map_leaves, read_batches
 from tepid.sources.dask import DaskPart
 
@@ -173,7 +173,7 @@ def _outcome(
     there = map_leaves(
         part, lambda leaf: leaf.computed(next(left)) if isinstance(leaf, DaskPart) else leaf
     )
-    batches = there.batches(rows_per_block(classes or 64))
+    batches = there.batches(rows_per_batch(classes or 64))
     try:
         return summarize_all(of, read_batches(batches, classes, start))
     except InputError as error:

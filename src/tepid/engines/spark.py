@@ -11,7 +11,7 @@ from pyspark import TaskContext
 from tepid.engines.engine import Progress, Summary, Total, add_up, finish, summarize_all
 from tepid.engines.threads import Threads
 from tepid.errors import InputError
-from tepid.shapes import rows_per_block
+from tepid.shapes import rows_per_batch
 from tepid.sources.batch import Batch, Beside, Source, leaves, map_leaves, read_batches
 from tepid.sources.spark import RecordPart, SparkPart
 from tepid.tables import needs_arrow
@@ -71,7 +71,7 @@ def _summed(
     name = f"partition {number}"
     there = map_leaves(part, lambda leaf: RecordPart(records, leaf.columns, name))
     try:
-        batches = there.batches(rows_per_block(classes or 64))
+        batches = there.batches(rows_per_batch(classes or 64))
         total = summarize_all(of, read_batches(batches, classes, number * _APART))
     except InputError as error:
         yield _sent(None, str(error))

@@ -10,7 +10,7 @@ from operator import index
 
 from tepid.engines.engine import Progress, Summary, Total, finish, summarize
 from tepid.errors import InputError
-from tepid.shapes import rows_per_block
+from tepid.shapes import rows_per_batch
 from tepid.sources.batch import Batch, Source
 
 ENVIRONMENT = "TEPID_THREADS"
@@ -39,7 +39,7 @@ class Threads:
     def _sum(self, of: Callable[[Batch], Summary], source: Source, stage: str) -> Total | None:
         rows = source.rows
         threads = self._worthwhile(rows, source.classes)
-        size = rows_per_block(source.classes or 64)
+        size = rows_per_batch(source.classes or 64)
         if rows is not None:
             size = max(1, min(size, -(-rows // threads)))
         total: Total | None = None

@@ -171,7 +171,7 @@ def curve_sums(
     z: Any, weight: Any, thresholds: Any, labels: Any, unit: Any, scales: Any, lengths: Any,
     totals: Any, per: Any, curves: Any, confidence: Any, histogram: Any,
 ) -> int:  # fmt: skip
-    """Add a block to the sums of a curve, in units of `x = unit * (z - max z)`.
+    """Add a batch to the sums of a curve, in units of `x = unit * (z - max z)`.
 
     totals: rows, weight, weight/classes, weight/ties, weight·mean x, weight². per[w]: pairs, Σc,
     Σc², pairs·mean x, where c sums x over a row's pairs. curves[q, w]: Σ a log s, a E[x], a Var[x],

@@ -30,7 +30,7 @@ step = njit(
 
 
 def kernel(function: Any) -> Any:
-    """Compile a whole kernel, called with the arrays of one block; cached where that works."""
+    """Compile a whole kernel, called with the arrays of one batch; cached where that works."""
     try:
         return njit(nogil=True, cache=True, error_model="numpy")(function)
     except RuntimeError:  # no folder for the cache can be written

@@ -64,7 +64,7 @@ def _score_row(z: Any, label: int, beta: float, out: Any) -> bool:
 
 @kernel
 def score_sums(z: Any, weight: Any, labels: Any, beta: float, totals: Any, histogram: Any) -> int:
-    """Add a block: totals rows, weight, NLL, Brier; per bin weight, confidence, correct."""
+    """Add a batch: totals rows, weight, NLL, Brier; per bin weight, confidence, correct."""
     row = np.zeros(4)
     bins = histogram.shape[1]
     for i in range(z.shape[0]):

@@ -158,7 +158,7 @@ def _curve(batch: Batch, lattice: Lattice, exponent: float) -> Curve:
     logs, u = _log_odds(batch)
     k = logs.shape[1]
     odds = np.exp(exponent * logs) / (k - 1)
-    z = np.asarray(validation.block(validation.as_array(batch.logits)), np.float64)
+    z = np.asarray(validation.as_kernel_input(validation.as_array(batch.logits)), np.float64)
     distance = z - z.max(axis=1, keepdims=True, initial=-np.inf)
     distance[np.isneginf(distance)] = 0.0  # a masked class has neither odds nor probability
     pull = u * (odds * distance).sum(axis=1)

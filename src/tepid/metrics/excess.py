@@ -59,7 +59,7 @@ def excess_of_counts(
     is that of the quartic through the five nodes nearest to it; a draw whose best temperature lies
     outside the table is measured in full.
     """
-    z = validation.block(validation.as_array(logits))
+    z = validation.as_kernel_input(validation.as_array(logits))
     y = validation.label_column(labels, len(z), z.shape[1])
     best = from_labels(z, y)
     if best.status != "ok":

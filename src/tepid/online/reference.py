@@ -231,7 +231,7 @@ def summarize_reference(
 def _sum_tails(z: Any) -> Tails:
     total = Tails.zero(shapes.class_count(z))
     start = 0
-    for batch in shapes.slices(z, shapes.rows_per_block(total.classes)):
+    for batch in shapes.slices(z, shapes.rows_per_batch(total.classes)):
         try:
             total = total + Tails.of(batch)
         except RowError as error:

@@ -82,7 +82,7 @@ class Layout:
         if validation.is_foreign(logits):
             self._add_foreign(shapes.matrix(logits), vector)
             return Sums(self, vector, float(n))
-        bad = self._add(validation.block(logits), vector)
+        bad = self._add(validation.as_kernel_input(logits), vector)
         if bad >= 0:
             raise validation.unusable(logits, bad)
         return Sums(self, vector, float(n))

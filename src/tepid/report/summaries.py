@@ -24,7 +24,7 @@ def as_numpy(logits: Any) -> Array:
     """A batch of logits as a NumPy array; from another device it is copied."""
     if validation.is_foreign(logits):
         logits = logits.cpu() if hasattr(logits, "cpu") else np.from_dlpack(logits)
-    return validation.block(validation.as_array(logits))
+    return validation.as_kernel_input(validation.as_array(logits))
 
 
 @dataclass(frozen=True, eq=False)

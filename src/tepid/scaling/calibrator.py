@@ -65,7 +65,7 @@ class Calibrator(abc.ABC):
         wide = z.dtype.kind == "f" and z.dtype.itemsize >= np.float64().itemsize
         out = np.empty((*lead, self.classes), np.float64 if wide else np.float32)
         start = 0
-        for part in shapes.parts(lead, shapes.rows_per_block(self.classes)):
+        for part in shapes.parts(lead, shapes.rows_per_batch(self.classes)):
             batch = z[part].reshape(-1, z.shape[-1] if z.ndim > 1 else 1)
             try:
                 out[part] = self.of_rows(usable(batch)).reshape(out[part].shape)

@@ -252,9 +252,9 @@ def _logits_of(estimator: Any, response: Response, rows: Any, k: int) -> Array:
     """
     if response == "decision_function":
         return _decisions_of(estimator, rows, k)
-    p = validation.probability_matrix(estimator.predict_proba(rows), "predict_proba")
-    _check_width(p.shape[1], k, "predict_proba")
-    return np.asarray(np.log(p + _SMALLEST))
+    z = validation.logits_of(estimator.predict_proba(rows), floor=_SMALLEST, name="predict_proba")
+    _check_width(z.shape[1], k, "predict_proba")
+    return z
 
 
 def _decisions_of(estimator: Any, rows: Any, k: int) -> Array:

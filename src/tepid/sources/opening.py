@@ -320,7 +320,7 @@ def _open_file(path: str, name: str, options: _Options) -> Source:
     if member and options.columns is not None:
         raise InputError(f"columns must go without #{member}, got {options.columns!r}")
     if ending in paths.TEXT:
-        layout = text.open_text(file, name, header=options.header)
+        layout = text.read_layout(file, name, header=options.header)
         chosen = choose_columns(layout.kinds, options.named, columns, name)
         where = _text_conditions(options.where, layout.kinds, name)
         parts: list[Part] = [text.TextPart(file, shown, layout, chosen, where)]
@@ -425,7 +425,7 @@ class CallablePart:
                     "logits must come in batches of two dimensions, (n, 1) for binary logits, "
                     f"got a batch of shape {array.shape}"
                 )
-            step = min(size, shapes.rows_per_block(array.shape[-1]))
+            step = min(size, shapes.rows_per_batch(array.shape[-1]))
             for rows in shapes.slices(np.array(array), step):
                 yield Batch(rows, start=row, name=self.name, row=row)
                 row += len(rows)

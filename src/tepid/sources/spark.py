@@ -58,7 +58,7 @@ class RecordPart:
         for record in self.records:
             batch = arrow.to_batch(record, self.columns, self.name, row)
             count = len(batch.logits)
-            step = min(size, shapes.rows_per_block(batch.logits.shape[1])) if count else 1
+            step = min(size, shapes.rows_per_batch(batch.logits.shape[1])) if count else 1
             for first in range(0, count, step):
                 cut = {
                     role: getattr(batch, role)[first : first + step]

@@ -100,7 +100,7 @@ def _same(text: str, value: str) -> bool:
         return float(text) == float(value)
 
 
-def open_text(path: str, name: str, *, header: bool | None = None) -> Layout:
+def read_layout(path: str, name: str, *, header: bool | None = None) -> Layout:
     """The layout of a CSV file, by its first line.
 
     A first line of numbers is data, unless it is exactly 0…K−1 or 1…K: then it may be a header,
@@ -138,7 +138,7 @@ def _has_header(names: list[str], name: str) -> bool:
 
 def read_column(path: str, column: str, wanted: str, name: str, *, as_text: bool) -> Any:
     """One column of a CSV file as numbers or text: `column`, else the only one, else `wanted`."""
-    layout = open_text(path, name)
+    layout = read_layout(path, name)
     column = column or (layout.names[0] if len(layout.names) == 1 else wanted)
     if column not in layout.names:
         got = ", ".join(layout.names[:20])

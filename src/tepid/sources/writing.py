@@ -1,4 +1,4 @@
-"""Blocks of rows written to a file that appears whole or not at all."""
+"""Write batches of rows to a file, atomically."""
 
 import itertools
 import os
@@ -16,11 +16,11 @@ COLUMN = "probabilities"
 
 
 def write_batches(
-    path: str | os.PathLike[str], blocks: Iterator[Any], *, classes: int | None = None
+    path: str | os.PathLike[str], batches: Iterator[Any], *, classes: int | None = None
 ) -> int:
-    """Write blocks to `.npy`, `.npz`, `.csv` or `.parquet`, whole or not at all; count rows.
+    """Write batches to `.npy`, `.npz`, `.csv` or `.parquet`, whole or not at all; count rows.
 
-    In Parquet each row is a list in the column `probabilities`, and each block a row group. No rows
+    In Parquet each row is a list in the column `probabilities`, and each batch a row group. No rows
     are refused, unless `classes` says how wide an empty file is.
     """
     target = Path(path)
@@ -31,7 +31,7 @@ def write_batches(
         ".parquet": _write_parquet,
     }
     check_ending(target)
-    filled = (block for block in blocks if len(block))
+    filled = (batch for batch in batches if len(batch))
     with atomic_write(target) as file:
         first = next(filled, None)
         if first is None and classes is None:
@@ -47,46 +47,46 @@ def check_ending(path: Path) -> None:
         raise InputError(f"output must end in .npy, .npz, .csv or .parquet, got {path.name}")
 
 
-def _write_npy(file: IO[bytes], blocks: Iterator[Any]) -> int:
+def _write_npy(file: IO[bytes], batches: Iterator[Any]) -> int:
     # NumPy pads a header so that it can be rewritten in place once the number of rows is known.
-    first = next(blocks)
+    first = next(batches)
     _write_header(file, first, 0)
     rows = 0
-    for block in itertools.chain([first], blocks):
-        file.write(np.ascontiguousarray(block).data)
-        rows += len(block)
+    for batch in itertools.chain([first], batches):
+        file.write(np.ascontiguousarray(batch).data)
+        rows += len(batch)
     file.seek(0)
     _write_header(file, first, rows)
     return rows
 
 
-def _write_header(file: IO[bytes], block: Any, rows: int) -> None:
-    descr = np.lib.format.dtype_to_descr(block.dtype)
-    header = {"descr": descr, "fortran_order": False, "shape": (rows, *block.shape[1:])}
+def _write_header(file: IO[bytes], batch: Any, rows: int) -> None:
+    descr = np.lib.format.dtype_to_descr(batch.dtype)
+    header = {"descr": descr, "fortran_order": False, "shape": (rows, *batch.shape[1:])}
     np.lib.format.write_array_header_1_0(file, header)
 
 
-def _write_npz(file: IO[bytes], blocks: Iterator[Any]) -> int:
-    whole = np.concatenate(list(blocks))
+def _write_npz(file: IO[bytes], batches: Iterator[Any]) -> int:
+    whole = np.concatenate(list(batches))
     np.savez(file, probabilities=whole)
     return len(whole)
 
 
-def _write_csv(file: IO[bytes], blocks: Iterator[Any]) -> int:
+def _write_csv(file: IO[bytes], batches: Iterator[Any]) -> int:
     rows = 0
-    for block in blocks:
-        if block.ndim != 2:
+    for batch in batches:
+        if batch.ndim != 2:
             raise InputError("output must be .npy or .npz for more than two dimensions, got .csv")
-        np.savetxt(file, block, fmt="%.9g", delimiter=",")
-        rows += len(block)
+        np.savetxt(file, batch, fmt="%.9g", delimiter=",")
+        rows += len(batch)
     return rows
 
 
-def _write_parquet(file: IO[bytes], blocks: Iterator[Any]) -> int:
+def _write_parquet(file: IO[bytes], batches: Iterator[Any]) -> int:
     pa, parquet = (
         require(module, "parquet", "Writing .parquet") for module in ("pyarrow", "pyarrow.parquet")
     )
-    first = next(blocks)
+    first = next(batches)
     if first.ndim != 2:
         raise InputError("output must be .npy or .npz for more than two dimensions, got .parquet")
     form = pa.list_(pa.from_numpy_dtype(first.dtype), first.shape[1])
@@ -94,9 +94,9 @@ def _write_parquet(file: IO[bytes], blocks: Iterator[Any]) -> int:
     rows = 0
     # Probabilities do not repeat, so that a dictionary of them only costs time.
     with parquet.ParquetWriter(file, schema, use_dictionary=False) as writer:
-        for block in itertools.chain([first], blocks):
-            flat = pa.array(np.ascontiguousarray(block).reshape(-1))
+        for batch in itertools.chain([first], batches):
+            flat = pa.array(np.ascontiguousarray(batch).reshape(-1))
             lists = pa.FixedSizeListArray.from_arrays(flat, first.shape[1])
             writer.write_table(pa.table({COLUMN: lists}, schema=schema))
-            rows += len(block)
+            rows += len(batch)
     return rows

@@ -1,4 +1,4 @@
-"""Curve: the loss and the confidence of a block of rows, as functions of the temperature."""
+"""Curve: the loss and the confidence of a batch of rows, as functions of the temperature."""
 
 import dataclasses
 import os
@@ -74,12 +74,16 @@ class Curve:
         sample_weight: Any = None,
         bins: int = 15,
     ) -> "Curve":
-        """The summary of one block of logits (n, k); by default over ten octaves around T = 1.
+        """The summary of one batch of logits (n, k); by default over ten octaves around T = 1.
 
         `thresholds` is one array (k,) or several (w, k), as `Tails.thresholds` gives them.
         """
         logits = validation.as_array(logits)
-        z = shapes.matrix(logits) if validation.is_foreign(logits) else validation.block(logits)
+        z = (
+            shapes.matrix(logits)
+            if validation.is_foreign(logits)
+            else validation.as_kernel_input(logits)
+        )
         n, k = z.shape
         u = validation.weight_column(sample_weight, n)
         y = _NO_LABELS if labels is None else validation.label_column(labels, n, k, weight=u)
@@ -200,7 +204,7 @@ def _refuse_masked(z: Any, labels: Int64, u: Float64) -> None:
 
 
 def _sums(curve: Curve, z: Any, u: Float64, y: Int64, add: Callable[..., Any]) -> tuple[Any, ...]:
-    """Run a kernel over a block: what it returned, and the arrays it filled."""
+    """Run a kernel over a batch: what it returned, and the arrays it filled."""
     theta, *nodes = kernel_arguments(curve)
     filled = tuple(np.zeros(shape) for shape in kernel_shapes(curve))
     return add(z, u, theta, y, *nodes, *filled), filled

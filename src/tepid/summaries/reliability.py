@@ -83,7 +83,7 @@ class Reliability:
     def of(
         cls, probabilities: Any, labels: Any, *, bins: int = 15, sample_weight: Any = None
     ) -> "Reliability":
-        """The summary of one block of probabilities (n, k); (n,) is P(class 1).
+        """The summary of one batch of probabilities (n, k); (n,) is P(class 1).
 
         The label's probability may be 0: then the NLL is infinite.
         """
@@ -120,7 +120,7 @@ class Reliability:
         """The summary of softmax(logits / temperature), exact where a probability underflows."""
         validation.check_bins(bins)
         validation.check_temperature(temperature)
-        z = validation.block(validation.as_array(logits))
+        z = validation.as_kernel_input(validation.as_array(logits))
         u = validation.weight_column(sample_weight, len(z))
         y = validation.label_column(labels, len(z), z.shape[1], weight=u)
         totals, by_bin = np.zeros(4), np.zeros((3, bins))

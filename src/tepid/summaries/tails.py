@@ -40,13 +40,13 @@ class Tails:
 
     @classmethod
     def of(cls, logits: Any, *, sample_weight: Any = None) -> "Tails":
-        """The summary of one block of logits (n, k)."""
+        """The summary of one batch of logits (n, k)."""
         logits = validation.as_array(logits)
         u = validation.weight_column(sample_weight, len(logits))
         if validation.is_foreign(logits):
             z = shapes.matrix(logits)
             return cls(z.shape[1], *reference.tail_sums(z, u))
-        z = validation.block(logits)
+        z = validation.as_kernel_input(logits)
         out = np.zeros((4, z.shape[1]))
         bad = tail_sums(z, u, out)
         if bad >= 0:

@@ -199,7 +199,7 @@ class LoaderPart:
             seen.add(z)
             if y is not None and len(y) != seen.rows - start:
                 raise mismatch("labels", seen.rows - start, len(y))
-            step = min(size, shapes.rows_per_block(z.shape[-1]))
+            step = min(size, shapes.rows_per_batch(z.shape[-1]))
             for rows in shapes.slices(z, step):
                 own = None if y is None else y[: len(rows)]
                 y = None if y is None else y[len(rows) :]
