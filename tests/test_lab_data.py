@@ -143,7 +143,7 @@ def test_lesions_are_read_from_an_archive_of_small_photographs(tmp_path):
     assert len(found.train) == 30
     assert _is_learnable(found.train)
     assert found.names == tuple(kinds)
-    with pytest.raises(tepid.InputError, match="size must be that of the photographs, 16, got 224"):
+    with pytest.raises(tepid.InputError, match="size must equal the size of the photographs, 16"):
         _lesions(tmp_path / "small.npz", 224, 0, keep_lesions=False)
     np.savez(tmp_path / "less.npz", x=x, classes=kinds)
     with pytest.raises(tepid.InputError, match="must have the arrays x, y and classes, got no y"):

@@ -38,7 +38,7 @@ Run = dict[str, float]
 class Part:
     """The rows of a split to fit on, and the evidence.
 
-    `accuracy` is that of all rows, as a model card would give it; `few` is the number of labels for
+    `accuracy` is the accuracy on all rows, as on a model card; `few` is the number of labels for
     a method that takes few; `strength` is the regularization of each method that takes one.
     """
 

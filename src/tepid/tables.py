@@ -88,6 +88,15 @@ def choose_columns(
     )
 
 
+def check_where(where: Mapping[str, Any], kinds: Mapping[str, Kind], table: str) -> None:
+    """Raise if a condition names a column that the table does not have."""
+    for column in where:
+        if column not in kinds:
+            raise InputError(
+                f"where must name a column of {table}, which has {_listed(kinds)}, got {column!r}"
+            )
+
+
 def _named(
     kinds: Mapping[str, Kind],
     beside: Mapping[str, str],
@@ -216,8 +225,7 @@ def with_text_names(data: Any) -> Any:
         return needs_arrow().Table.from_batches([data])
     if not hasattr(type(data), "set_axis") or all(isinstance(name, str) for name in data.columns):
         return data
-    names = data.columns
-    return data.set_axis([str(name) for name in names], axis=1)
+    return data.set_axis([str(name) for name in data.columns], axis=1)
 
 
 def frame_kinds(schema: Mapping[str, Any], frame: Any = None) -> dict[str, Kind]:

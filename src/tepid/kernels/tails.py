@@ -116,7 +116,7 @@ def _between(edges: Any, s: Any) -> int:
 def member_sums(
     z: Any, weight: Any, thresholds: Any, edges: Any, members: Any, histogram: Any
 ) -> int:
-    """Add, per class: the weight of M_k; by bin of S_k, that predicted, drawn in, and the rest."""
+    """Add, per class, the weight of M_k; and by bin of S_k the predicted, added and other rows."""
     e = np.zeros(z.shape[1], np.float32)
     for i in range(z.shape[0]):
         top, best = tiles.peak(z[i])

@@ -23,7 +23,7 @@ ABSENT = f32(-1e18)
 # A class that is there, however far below.
 FARTHEST = f32(-1e17)
 MASKED = f32(-np.inf)
-# Squaring doubles the relative error of an exponential: start afresh after six of them.
+# Squaring doubles the relative error of an exponential: compute a new exponential after six.
 CHAIN = 7
 # A row is finished when all that is not its maximum has shrunk to this.
 GONE = f32(1e-18)

@@ -124,7 +124,9 @@ def _read_archive(path: Path, size: int) -> Lesions:
         pixels, labels, names = stored["x"], stored["y"].astype(np.int64), stored["classes"]
         lesions = stored.get("lesion")
     if pixels.shape[1:] != (size, size, 3):
-        raise InputError(f"size must be that of the photographs, {pixels.shape[1]}, got {size}")
+        raise InputError(
+            f"size must equal the size of the photographs, {pixels.shape[1]}, got {size}"
+        )
     return Lesions(lambda rows: pixels[rows], labels, lesions, tuple(map(str, names)))
 
 

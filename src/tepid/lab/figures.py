@@ -109,7 +109,7 @@ def _save(figure: "Figure", path: Path) -> Path:
 _PANELS = 3
 _KINDS = (
     ("predicted k", style.BLUE, ""),
-    ("drawn in beside them", style.ORANGE, "///"),
+    ("added by the threshold", style.ORANGE, "///"),
     ("not in it", style.GRAY, "..."),
 )
 # Ticks of the log-odds axis, as probabilities.
@@ -244,7 +244,7 @@ def _draw_points(ax: "Axes", plane: Plane, k: int, theta: float) -> None:
     kinds = (
         (~predicted & ~drawn, ".", style.GRAY, "not in it"),
         (predicted, "o", style.BLUE, "in it, and predicted so"),
-        (drawn, "^", style.ORANGE, "in it, drawn in beside them"),
+        (drawn, "^", style.ORANGE, "in it, added by the threshold"),
     )
     for rows, marker, color, label in kinds:
         x, y = plane.points[rows].T

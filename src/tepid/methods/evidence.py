@@ -22,8 +22,8 @@ from tepid.temperature import Temperature
 class Evidence:
     """What is known beside the logits. At most one kind may be given.
 
-    `labeled` says that the rows themselves have labels. `few` and `source` are sources with labels,
-    `models` sources of the same rows.
+    `labeled` means that the rows have labels of their own. `few` and `source` are sources with
+    labels, `models` sources of the same rows.
     """
 
     labeled: bool = False

@@ -108,13 +108,14 @@ def from_few_labels(  # noqa: PLR0913  # two sets of rows with what belongs to e
     Minimizes the labels' negative log likelihood plus $(\log T - \log T_{UTS})^2 / 2\sigma^2$ with
     $\sigma = .4$, where $T_{UTS}$ is the temperature of all unlabeled rows by UTS. Without this
     prior, a few labels that are all predicted correctly give T = 0. Where UTS finds no temperature,
-    the prior is centered on T = 1 with $\sigma = .6$. The 95 % interval is that of the posterior,
+    the prior is centered on T = 1 with $\sigma = .6$. The interval covers 95 % of the posterior,
     and `prior_spread` is $\sigma$.
 
     `samples` counts the labeled rows; `implied_accuracy` is the mean confidence on all rows.
     `sample_weight` is one weight per unlabeled row, `labelled_weight` one per labeled row; a label
     of weight two counts as two labels. With `groups` and `labelled_groups`, one name per row of
-    each, every group gets a temperature of its own; a group without labels gets that of all rows.
+    each, every group gets a temperature of its own. A group without labels gets the pooled
+    temperature.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)

@@ -113,13 +113,20 @@ def _open_ipc(path: str, columns: set[str] | None) -> Iterator[Any]:
         names = read_schema(path, paths.base_name(path)).names
         options.included_fields = [i for i, name in enumerate(names) if name in columns]
     with paths.open_seekable(path) as raw, pa.PythonFile(raw, "r") as file:
-        try:
-            reader = ipc.open_file(file, options=options)
-        except pa.ArrowInvalid:  # a stream has no footer
-            file.seek(0)
-            yield ipc.open_stream(file, options=options)
-            return
-        yield (reader.get_batch(i) for i in range(reader.num_record_batches))
+        reader = _ipc_reader(file, options)
+        if hasattr(reader, "num_record_batches"):
+            yield (reader.get_batch(i) for i in range(reader.num_record_batches))
+        else:
+            yield reader
+
+
+def _ipc_reader(file: Any, options: Any = None) -> Any:
+    pa, ipc = needs_arrow(), needs_arrow("pyarrow.ipc")
+    try:
+        return ipc.open_file(file, options=options)
+    except pa.ArrowInvalid:  # a stream has no footer
+        file.seek(0)
+        return ipc.open_stream(file, options=options)
 
 
 def read_schema(path: str, name: str) -> Any:
@@ -127,13 +134,9 @@ def read_schema(path: str, name: str) -> Any:
     with reading(name):
         if paths.suffix(path) == ".parquet":
             return _fragment(path).physical_schema
-        ipc, pa = needs_arrow("pyarrow.ipc", f"Reading {paths.suffix(path)}"), needs_arrow()
+        pa = needs_arrow(what=f"Reading {paths.suffix(path)}")
         with paths.open_seekable(path) as raw, pa.PythonFile(raw, "r") as file:
-            try:
-                return ipc.open_file(file).schema
-            except pa.ArrowInvalid:  # a stream has no footer
-                file.seek(0)
-                return ipc.open_stream(file).schema
+            return _ipc_reader(file).schema
 
 
 def open_parts(path: str, name: str, columns: Columns, where: Any) -> list[Part]:

@@ -45,7 +45,7 @@ class DaskPart:
         return ComputedPart(self.name, value, self.columns)
 
     def select(self, keep: frozenset[str]) -> "DaskPart":
-        """The same partition; the tasks of other columns are not run."""
+        """The same partition with fewer columns; the task of a frame still computes them."""
         if self.columns is not None:
             chosen = self.columns.select(keep)
             return dataclasses.replace(self, columns=chosen, delayed=self.delayed[chosen.every])
@@ -96,12 +96,7 @@ def open_dask(
     if class_axis not in (None, 1, -1):
         raise InputError(f"class_axis must be left out for a Dask collection, got {class_axis}")
     if hasattr(data, "columns"):
-        named = {
-            role: given
-            for role, given in beside.items()
-            if isinstance(given, str) and not paths.names_file(given)
-        }
-        rest = {role: given for role, given in beside.items() if role not in named}
+        named, rest = paths.split_names(beside)
         wrong = next((role for role, given in rest.items() if is_dask(given)), None)
         if wrong is not None:
             raise InputError(

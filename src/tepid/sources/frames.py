@@ -13,6 +13,7 @@ from tepid.sources.batch import Batch, Source
 from tepid.tables import (
     Columns,
     Kind,
+    check_where,
     choose_columns,
     column_values,
     frame_kinds,
@@ -38,6 +39,7 @@ def open_frame(
         kinds = frame_kinds(wrapped.collect_schema(), frame)
         chosen = choose_columns(kinds, beside, columns, name)
         if isinstance(where, Mapping):
+            check_where(where, kinds, name)
             wrapped = wrapped.filter(_conditions(where, kinds))
         elif where is not None:
             wrapped = nw.from_native(_filtered(frame, where))
@@ -66,7 +68,7 @@ def _classes(part: "FramePart") -> int | None:
 
 
 def _filtered(frame: Any, where: Any) -> Any:
-    if type(frame).__module__.partition(".")[0] != "pyarrow":
+    if not is_arrow(frame):
         kind = type(where).__name__
         raise InputError(f"where must map columns to values for a data frame, got {kind}")
     return frame.filter(where)
@@ -77,8 +79,6 @@ def _conditions(where: Mapping[str, Any], kinds: Mapping[str, Kind]) -> Any:
 
     terms = []
     for name, value in where.items():
-        if name not in kinds:
-            raise InputError(f"where must name columns of the table, got {name!r}")
         terms.append(nw.col(name) == (_number(value, name) if kinds[name] == "number" else value))
     return terms
 

@@ -13,9 +13,9 @@ import numpy as np
 from tepid import shapes, validation
 from tepid.errors import InputError, reading
 from tepid.sources import array_files, arrow, dask, frames, paths, spark, text
-from tepid.sources.batch import Batch, Part, Source, attach, from_array, mismatch
+from tepid.sources.batch import Batch, Part, Source, attach, from_array
 from tepid.sources.spool import Spool
-from tepid.tables import ARGUMENTS, arrow_kinds, choose_columns, is_frame
+from tepid.tables import ARGUMENTS, arrow_kinds, check_where, choose_columns, is_frame
 from tepid.validation import Array, whole
 
 # Opening a file behind a URL is mostly waiting.
@@ -33,7 +33,7 @@ class _Options:
     named: Mapping[str, str]
 
 
-def open_source(  # each is one thing that can be said of the rows
+def open_source(
     logits: Any,
     *,
     labels: Any = None,
@@ -86,7 +86,7 @@ def open_source(  # each is one thing that can be said of the rows
         for name, value in said.items():
             if value is not None:
                 raise InputError(f"{name} must be given when the source is opened, got {value!r}")
-        named = next((role for role, value in _split(given)[0].items()), None)
+        named = next((role for role, value in paths.split_names(given)[0].items()), None)
         if named is not None:
             raise InputError(
                 f"{ARGUMENTS[named]} must be named when the source is opened, got {given[named]!r}"
@@ -120,7 +120,7 @@ def _open_table(logits: Any, given: dict[str, Any], said: dict[str, Any]) -> Sou
         _refuse_axis(said["class_axis"])
         return spark.open_spark(logits, given, said["columns"])
     _refuse_axis(said["class_axis"])
-    named, rest = _split(given)
+    named, rest = paths.split_names(given)
     source = frames.open_frame(logits, named, said["columns"], said["where"])
     return attach(source, _loose(rest, source.shape))
 
@@ -133,16 +133,6 @@ def _refuse(said: Mapping[str, Any], name: str, kind: str) -> None:
 def _refuse_axis(class_axis: int | None) -> None:
     if class_axis not in (None, 1, -1):
         raise InputError(f"class_axis must be left out for a table, got {class_axis}")
-
-
-def _split(given: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
-    """Names of columns or members, and everything else."""
-    named = {
-        role: value
-        for role, value in given.items()
-        if isinstance(value, str) and not paths.names_file(value)
-    }
-    return named, {role: value for role, value in given.items() if role not in named}
 
 
 # Labels, weights and groups beside the logits -----------------------------------------------------
@@ -162,9 +152,6 @@ def _loose(given: Mapping[str, Any], shape: tuple[int, ...] | None) -> dict[str,
         flat = len(found) < 2 or found[1:] == (1,)
         if not flat and shape is not None and found != shape:
             raise InputError(f"{ARGUMENTS[role]} must have the shape {shape}, got {found}")
-        rows = None if shape is None else int(np.prod(shape, dtype=np.int64))
-        if rows is not None and len(column) != rows:
-            raise mismatch(ARGUMENTS[role], rows, len(column))
         columns[role] = column
     return columns
 
@@ -223,7 +210,7 @@ def _read_arrow_column(file: str, member: str, shown: str, name: str) -> Array:
 
 def _open_files(logits: Any, given: dict[str, Any], said: dict[str, Any]) -> Source:
     found = paths.expand(logits, "logits file")
-    named, rest = _split(given)
+    named, rest = paths.split_names(given)
     if rest and said["where"] is not None:
         name = ARGUMENTS[next(iter(rest))]
         raise InputError(
@@ -281,7 +268,6 @@ def _joined(sources: list[Source], logits: Any) -> Source:
         usual,
         parts=tuple(part for source in sources for part in source.parts),
         name=os.fspath(logits) if paths.is_path(logits) else "logits",
-        columns=usual.columns,
         shape=None,
         spool=Spool() if decoded else None,
     )
@@ -331,7 +317,7 @@ def _open_file(path: str, name: str, options: _Options) -> Source:
             kinds = arrow_kinds(schema)
         chosen = choose_columns(kinds, options.named, columns, name)
         if isinstance(options.where, Mapping):
-            _check_where(options.where, kinds, name)
+            check_where(options.where, kinds, name)
         parts = arrow.open_parts(file, shown, chosen, options.where)
         size = arrow.list_size(schema, chosen.logits[0]) if chosen.lists else None
     return Source(
@@ -360,22 +346,13 @@ def _shown(where: Any) -> str:
     return " and ".join(f"{column}={value}" for column, value in where.items())
 
 
-def _check_where(where: Mapping[str, Any], kinds: Mapping[str, Any], name: str) -> None:
-    for column in where:
-        if column not in kinds:
-            known = ", ".join(list(kinds)[:20])
-            raise InputError(
-                f"where must name a column of {name}, which has {known}, got {column!r}"
-            )
-
-
 def _text_conditions(where: Any, kinds: Mapping[str, Any], name: str) -> dict[str, str]:
     if where is None:
         return {}
     if not isinstance(where, Mapping):
         kind = type(where).__name__
         raise InputError(f"where must map columns to values for a CSV file, got {kind}")
-    _check_where(where, kinds, name)
+    check_where(where, kinds, name)
     return {column: str(value) for column, value in where.items()}
 
 

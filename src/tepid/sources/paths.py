@@ -13,7 +13,7 @@ import lzma
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, TypeGuard
 
@@ -47,6 +47,16 @@ def names_file(given: Any) -> bool:
     return suffix(given) in KNOWN or any(
         sign in given for sign in ("/", os.sep, "#", "*", "?", "[")
     )
+
+
+def split_names(given: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
+    """Names of columns or members, and everything else: arrays and files."""
+    named = {
+        role: value
+        for role, value in given.items()
+        if isinstance(value, str) and not names_file(value)
+    }
+    return named, {role: value for role, value in given.items() if role not in named}
 
 
 def is_url(path: str) -> bool:

@@ -32,7 +32,7 @@ _Place: TypeAlias = tuple[int, np.dtype[Any], tuple[int, ...]]
 class Spool:
     """Batches in a temporary file, once a pass has written all of them.
 
-    With `folder` the file lies there and takes whatever space it needs.
+    The file lies in `folder`, by default the temporary one. `always` ignores the limit on its size.
     """
 
     def __init__(

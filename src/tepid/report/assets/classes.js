@@ -77,7 +77,7 @@ function drawDivision(k) {
   const width = Math.max(330, Math.min(640, figure.clientWidth));
   const svg = canvas(figure, width, 330,
     `Rows by their softmax for ${names[k]}: ${countText(sum(predicted))} predicted so, ` +
-    `${countText(sum(drawn))} drawn in beside them by the threshold ${theta.toPrecision(3)}, ` +
+    `${countText(sum(drawn))} added by the threshold ${theta.toPrecision(3)}, ` +
     `${countText(sum(rest))} left out.`);
   const edges = data.division.edges.map(logOdds), step = edges[1] - edges[0];
   const from = edges[0] - step, to = edges[edges.length - 1] + step;
