@@ -623,7 +623,7 @@ REFUSED = {
     "fit z.npy --where fold=1": "where must go with a table, got z.npy",
     "fit split.csv --where fold": "--where must be column=value, got fold",
     "fit split.csv --where =1": "--where must be column=value, got =1",
-    "fit split.csv --where site=1": "where must name a column of split.csv, which has z1, z2",
+    "fit split.csv --where site=1": "where must name a column of split.csv, which has 'z1', 'z2'",
     "fit split.csv --where fold=1 --where fold=2": "--where must name each column once",
     "fit split.csv --where fold=9": "split.csv where fold=9 must have at least one row, got none",
     "fit z.npy --header": "header must go with a CSV file, got z.npy",
