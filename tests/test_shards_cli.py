@@ -57,7 +57,7 @@ def test_some_rows_are_fitted(shards, tepid_here):
     ("where", "said"),
     [
         ("split", "--where must be column=value, got split"),
-        ("fold=1", "where must name a column of part-0.parquet, which has 'logits', 'labels', 'split'"),
+        ("fold=1", "where must name a column of part-0.parquet, which has 'logits', 'labels'"),
         ("site=north", "where must compare site with int64, got 'north'"),
         ("split=none", "shards must have at least one row, got none"),
     ],
