@@ -72,7 +72,7 @@ def network(folder: Path) -> ResNet20:
 
 
 def test_set(folder: Path) -> tuple[torch.Tensor, Any]:
-    """The normalised images (10000, 3, 32, 32) and their labels."""
+    """The normalized images (10000, 3, 32, 32) and their labels."""
     sheet = np.asarray(Image.open(next(folder.rglob("test_batch.png"))))
     images = torch.from_numpy(sheet.reshape(-1, 32, 32, 3).astype(np.float32) / 255)
     images = (images - torch.tensor(MEAN)) / torch.tensor(DEVIATION)

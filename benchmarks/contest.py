@@ -18,7 +18,7 @@ PEERS = {
     "probmetrics": peers.probmetrics,
     "torch L-BFGS": peers.torch_lbfgs,
 }
-FIT, LABELLED, UNIT = "tepid.from_logits", "tepid.from_labels", "softmax pass"
+FIT, LABELLED, UNIT = "tepid.uts", "tepid.temperature_scaling", "softmax pass"
 # Idle workers of a peer's thread pool go on spinning for a while.
 PAUSE = 0.02
 
@@ -62,7 +62,7 @@ class Stopwatch:
 def label_free(z: Any) -> tuple[float, list[tuple[str, float]]]:
     """The fit that is measured: its temperature, and the passes it made."""
     watch = Stopwatch()
-    return tepid.from_logits(z, engine=watch).value, watch.passes
+    return tepid.uts(z, engine=watch).value, watch.passes
 
 
 def contestants(z: Any, y: Any, pool: Executor) -> dict[str, Callable[[], Any]]:
@@ -70,7 +70,7 @@ def contestants(z: Any, y: Any, pool: Executor) -> dict[str, Callable[[], Any]]:
     engine = tepid.Threads(THREADS)
     return {
         FIT: lambda: label_free(z),
-        LABELLED: lambda: tepid.from_labels(z, y, engine=engine).value,
+        LABELLED: lambda: tepid.temperature_scaling(z, y, engine=engine).value,
         UNIT: lambda: softmax_pass(z, pool, THREADS),
         **{name: lambda fit=fit: fit(z, y) for name, fit in PEERS.items()},
     }

@@ -45,11 +45,11 @@ def _targets(folder: Path, name: str) -> tuple[float, float, dict[str, float]]:
     z, y = whole
     groups = _groups(y)
     apart = {
-        group: tepid.from_labels(z[groups == group], y[groups == group], engine=ONE).value
+        group: tepid.temperature_scaling(z[groups == group], y[groups == group], engine=ONE).value
         for group in np.unique(groups).tolist()
     }
-    best = tepid.from_labels(z, y, engine=ONE).value
-    return best, tepid.from_accuracy(z, whole.accuracy, engine=ONE).value, apart
+    best = tepid.temperature_scaling(z, y, engine=ONE).value
+    return best, tepid.match_accuracy(z, whole.accuracy, engine=ONE).value, apart
 
 
 def _groups(labels: Any) -> Any:
@@ -63,11 +63,11 @@ def _real(folder: Path, name: str, rng: np.random.Generator) -> list[Row]:
     def drawn(n: int) -> LogitSet:
         return whole.of(rng.integers(len(whole.labels), size=n))
 
-    rows = _labelled(drawn, best) + _few(drawn(UNLABELLED), best)
+    rows = _labeled(drawn, best) + _few(drawn(UNLABELLED), best)
     rows += _known(drawn, matching)
     z, y = drawn(FITTED)
     groups = _groups(y)
-    found = tepid.from_labels(z, y, groups=groups, engine=ONE).groups
+    found = tepid.temperature_scaling(z, y, groups=groups, engine=ONE).groups
     return [*rows, _by_group("groups of labels", found, apart)]
 
 
@@ -77,7 +77,7 @@ def _simulated(rng: np.random.Generator) -> list[Row]:
         return LogitSet(z, synthetic.labels_of(z, rng))
 
     right = synthetic.SHARPNESS
-    rows = _labelled(drawn, right) + _known(drawn, right)
+    rows = _labeled(drawn, right) + _known(drawn, right)
     rows += _few(*_as_the_prior_says(drawn(UNLABELLED), rng))
     return [
         *rows,
@@ -86,9 +86,9 @@ def _simulated(rng: np.random.Generator) -> list[Row]:
     ]
 
 
-def _labelled(drawn: Any, target: float) -> list[Row]:
+def _labeled(drawn: Any, target: float) -> list[Row]:
     return [
-        interval(f"labels, n = {n}", tepid.from_labels(*drawn(n), engine=ONE), target)
+        interval(f"labels, n = {n}", tepid.temperature_scaling(*drawn(n), engine=ONE), target)
         for n in LABELLED
     ]
 
@@ -107,8 +107,8 @@ def _known(drawn: Any, target: float) -> list[Row]:
     share, error = tepid.counted(right, COUNTED)
     ends = max(share - 1.96 * error, 0.0), min(share + 1.96 * error, 1.0)
     found = {
-        "accuracy, counted": tepid.from_accuracy(z, share, standard_error=error, engine=ONE),
-        "accuracy, a range": tepid.from_accuracy(z, ends, engine=ONE),
+        "accuracy, counted": tepid.match_accuracy(z, share, standard_error=error, engine=ONE),
+        "accuracy, a range": tepid.match_accuracy(z, ends, engine=ONE),
     }
     return [interval(rung, t, target) for rung, t in found.items()]
 
@@ -119,7 +119,7 @@ def _as_the_prior_says(rows: LogitSet, rng: np.random.Generator) -> tuple[LogitS
     posterior = rows.logits / np.float32(synthetic.SHARPNESS)
     right = away
     for _ in range(8):  # T of UTS depends on the scale, though less than in proportion
-        right = away * tepid.from_logits(posterior * np.float32(right), engine=ONE).value
+        right = away * tepid.uts(posterior * np.float32(right), engine=ONE).value
     return LogitSet(posterior * np.float32(right), rows.labels), right
 
 
@@ -128,7 +128,7 @@ def _grouped(rung: str, apart: float, drawn: Any, rng: np.random.Generator) -> R
     groups = np.repeat([f"g{i}" for i in range(GROUPS)], IN_GROUP)
     scale = {f"g{i}": math.exp(apart * rng.normal()) for i in range(GROUPS)}
     z *= np.array([scale[g] for g in groups], np.float32)[:, None]
-    found = tepid.from_labels(z, y, groups=groups, engine=ONE).groups
+    found = tepid.temperature_scaling(z, y, groups=groups, engine=ONE).groups
     return _by_group(rung, found, {g: synthetic.SHARPNESS * s for g, s in scale.items()})
 
 

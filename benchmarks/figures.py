@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-# A blue and a vermilion that the colour-blind tell apart, after Okabe and Ito, and a grey: all are
+# A blue and a vermilion that the color-blind tell apart, after Okabe and Ito, and a gray: all are
 # legible on white and on black, and there is no background of their own.
 BLUE, VERMILION, GREY = "#2A8FCB", "#D55E00", "#808080"
 RUNGS = {

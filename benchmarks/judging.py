@@ -1,4 +1,4 @@
-"""How a temperature is judged: on labelled rows, beside T = 1 and the best one for these rows."""
+"""How a temperature is judged: on labeled rows, beside T = 1 and the best one for these rows."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -15,7 +15,7 @@ BOX = (0.05, 50.0)
 
 @dataclass(frozen=True)
 class Judge:
-    """Labelled rows, the temperature that is best for them, and how they fare at T = 1."""
+    """Labeled rows, the temperature that is best for them, and how they fare at T = 1."""
 
     rows: LogitSet
     best: float
@@ -25,7 +25,7 @@ class Judge:
     @classmethod
     def of(cls, rows: LogitSet) -> Self:
         """The judge for some rows."""
-        best = tepid.from_labels(rows.logits, rows.labels, engine=ONE).value
+        best = tepid.temperature_scaling(rows.logits, rows.labels, engine=ONE).value
         return cls(rows, best, _scored(rows, best)[1], _scored(rows, 1.0)[0])
 
     def judged(self, rung: str, found: Any) -> Row:

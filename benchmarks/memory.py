@@ -49,7 +49,7 @@ def warmed_up() -> float:
     rng = np.random.default_rng(SEED)
     for classes in (10, CLASSES):
         small = synthetic.fill(np.empty((256, classes), np.float32), rng)
-        tepid.from_logits(small, engine=tepid.Threads(THREADS))
+        tepid.uts(small, engine=tepid.Threads(THREADS))
     return resident("VmHWM")
 
 
@@ -59,7 +59,7 @@ def fitted(source: Any) -> dict[str, float]:
 
     Path("/proc/self/clear_refs").write_text("5")
     before, start = resident("VmRSS"), time.perf_counter()
-    found = tepid.from_logits(source, engine=tepid.Threads(THREADS))
+    found = tepid.uts(source, engine=tepid.Threads(THREADS))
     seconds, peak = time.perf_counter() - start, resident("VmHWM")
     return {
         "before": before,

@@ -4,7 +4,7 @@
 `logits` and `labels`, cut as `sets.py` says. The splits of a set run side by side. A finished set
 is one line of the state file, so that a run can be taken up again. Only figures are written.
 `oracle` is the temperature of least NLL on the rows that are reported on; `matrix, no ODIR` is
-matrix scaling without regularisation, on the sets of a hundred classes, three splits.
+matrix scaling without regularization, on the sets of a hundred classes, three splits.
 """
 
 import argparse
@@ -52,13 +52,13 @@ def _split(rows: int, split: int) -> tuple[Any, Any]:
 
 def _oracle(z: Any, y: Any, split: int) -> dict[str, float]:
     _, rest = _split(len(z), split)
-    t = tepid.from_labels(z[rest], y[rest]).value
+    t = tepid.temperature_scaling(z[rest], y[rest]).value
     return tepid.compare.measures(tepid.Reliability.of_logits(z[rest], y[rest], temperature=t))
 
 
 def _free(z: Any, y: Any, split: int) -> dict[str, float]:
     inside, rest = _split(len(z), split)
-    fitted = scaling.matrix(z[inside], y[inside], regularisation=0)
+    fitted = scaling.matrix(z[inside], y[inside], regularization=0)
     p = fitted(z[rest].astype(np.float64))
     return tepid.compare.measures(tepid.Reliability.of(p, y[rest]))
 

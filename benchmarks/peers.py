@@ -52,19 +52,19 @@ def torch_lbfgs(z: Any, y: Any) -> float:
     """Cross-entropy over log T by L-BFGS with a strong-Wolfe search, stopped once T is right.
 
     Multiplying by 1/T and not dividing by T halves torch's backward pass, and the tolerance is the
-    loosest power of ten that left T within 1e-4 at every size: both favour this peer.
+    loosest power of ten that left T within 1e-4 at every size: both favor this peer.
     """
     logits, labels = torch.from_numpy(z), torch.from_numpy(y)
     log_t = torch.zeros((), requires_grad=True)
-    optimiser = torch.optim.LBFGS(
+    optimizer = torch.optim.LBFGS(
         [log_t], max_iter=100, tolerance_grad=1e-4, line_search_fn="strong_wolfe"
     )
 
     def loss() -> torch.Tensor:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         value = cross_entropy(logits * torch.exp(-log_t), labels)
         value.backward()
         return value
 
-    optimiser.step(loss)
+    optimizer.step(loss)
     return float(log_t.detach().exp())

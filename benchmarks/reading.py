@@ -25,7 +25,7 @@ ROWS_PER_GROUP = 100_000
 PACKAGES = ("tepid", "numpy", "numba", "pyarrow")
 ARRAY = "array in memory"
 RATES = f"""\
-Rate: million logits per second of `tepid.from_logits`, all passes included, fastest of {ROUNDS}
+Rate: million logits per second of `tepid.uts`, all passes included, fastest of {ROUNDS}
 fits, {CLASSES} classes in float32, files in the page cache. Ratio: the rate divided by the rate of
 the array with the same number of threads. The first pass decodes a file that must be decoded; later
 passes read the decoded rows from a temporary file.
@@ -83,7 +83,7 @@ def measure_rates(logits: int, folder: Path) -> list[dict[str, Any]]:
         for threads in dict.fromkeys((1, tepid.Threads().threads)):
             for name, source in data.items():
                 engine, start = Timed(threads), time.perf_counter()
-                tepid.from_logits(source, engine=engine)
+                tepid.uts(source, engine=engine)
                 fit = time.perf_counter() - start, engine.passes
                 fits.setdefault((threads, name), []).append(fit)
     found = []

@@ -35,7 +35,7 @@ HAVING = (
     ("peers", "pool pairs", "models", "logits and one other model"),
     ("peers", "pool triples", "models", "logits and two other models"),
     ("peers", "pool fives", "models", "logits and four other models"),
-    ("shift", "iid", "source, any", "logits and an older labelled set; nothing changed"),
+    ("shift", "iid", "source, any", "logits and an older labeled set; nothing changed"),
     ("shift", "label shift", "source, any", "the same; the classes' frequencies changed"),
     ("shift", "hard rows, others' confidence", "source, any", "the same; harder rows came"),
     ("shift", "real shift", "source, any", "the same; slides of another clinic came"),
@@ -113,7 +113,7 @@ def peers(parts: dict[str, Any]) -> str:
 
 
 def shift(parts: dict[str, Any]) -> str:
-    """ECE with an older labelled set, by what changed since."""
+    """ECE with an older labeled set, by what changed since."""
     rows = [
         (group, *(percent(rungs[name]["ece"]) for name in SOURCES))
         for group, rungs in parts["shift"].items()
@@ -132,15 +132,15 @@ def coverage(parts: dict[str, Any]) -> str:
 
 
 def speed(result: dict[str, Any]) -> str:
-    """How much longer the labelled peers take than the label-free fit."""
+    """How much longer the labeled peers take than the label-free fit."""
     versions = result["versions"]
     names = [f"{p} {versions[p]}" for p in PEERS[:2]] + [f"L-BFGS, torch {versions['torch']}"]
     rows = []
     for size in result["results"]:
         times = (f"{size['ratio'][p]['min']:.1f} ×" for p in PEERS)
-        fit = 1000 * size["seconds"]["tepid.from_logits"]["min"]
+        fit = 1000 * size["seconds"]["tepid.uts"]["min"]
         rows.append((size["size"], f"{fit:.3g} ms", *times))
-    return table(("rows × classes", "`from_logits`", *names), rows)
+    return table(("rows × classes", "`uts`", *names), rows)
 
 
 def rules(result: dict[str, Any]) -> str:

@@ -28,7 +28,7 @@ TITLES = {
     "alone": "Logits alone, the accuracy, labels",
     "few": "A few labels",
     "peers": "Other models on the same rows",
-    "shift": "An older labelled set",
+    "shift": "An older labeled set",
     "coverage": "Coverage of the intervals",
 }
 NOTE = """\

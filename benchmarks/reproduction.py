@@ -71,9 +71,9 @@ def converged(one: sets.LogitSet) -> dict[str, Any]:
     lost, above = [], []
     for inside, outside in splits(z):
         rest = z[outside], y[outside]
-        ts = nll(*rest, tepid.from_labels(z[inside], y[inside]).value)
-        lost.append(ts - nll(*rest, tepid.from_labels(*rest).value))
-        above.append(ts - nll(*rest, tepid.from_logits(z[inside]).value))
+        ts = nll(*rest, tepid.temperature_scaling(z[inside], y[inside]).value)
+        lost.append(ts - nll(*rest, tepid.temperature_scaling(*rest).value))
+        above.append(ts - nll(*rest, tepid.uts(z[inside]).value))
     return {
         "set": one.name,
         "fitted_rows": round(FRACTION * len(z)),
@@ -91,7 +91,7 @@ def stopped(one: sets.LogitSet) -> dict[str, Any]:
     found: dict[str, list[tuple[float, float]]] = {}
     for inside, outside in splits(z):
         rest = z[outside], y[outside]
-        best = tepid.from_labels(z[inside], y[inside]).value
+        best = tepid.temperature_scaling(z[inside], y[inside]).value
         base = nll(*rest, best)
         for name, t in {"converged": best, **stopping.temperatures(z[inside], y[inside])}.items():
             found.setdefault(name, []).append((t, nll(*rest, t) - base))
@@ -108,7 +108,7 @@ def confidences(one: sets.LogitSet) -> dict[str, Any]:
     """The mean confidence of right and wrong answers before and after UTS, on the first split."""
     z, y = one.read()
     inside, outside = splits(z)[0]
-    t = tepid.from_logits(z[inside]).value
+    t = tepid.uts(z[inside]).value
     both = choose_rows(z[outside], y[outside], t)
     kinds = zip(("right", "wrong"), both, strict=True)
     means = {name: {"before": part.before, "after": part.after} for name, part in kinds}
@@ -145,7 +145,7 @@ def _trained(one: sets.LogitSet) -> dict[str, Any]:
     about = sets.read_run(Path(one.logits).parent)
     config = about["config"]
     kept = ("recipe", "network", "data", "seed", "accuracy", "seconds", "device", "versions")
-    shown = ("title", "depth", "epochs", "batch", "rate", "schedule", "optimiser", "size")
+    shown = ("title", "depth", "epochs", "batch", "rate", "schedule", "optimizer", "size")
     return {
         "set": one.name,
         **{key: about[key] for key in kept},

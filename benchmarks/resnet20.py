@@ -1,7 +1,7 @@
 """ResNet-20 on CIFAR-10, calibrated in PyTorch without labels: `results/resnet20.json`.
 
 `python benchmarks/resnet20.py FOLDER_OF_WEIGHTS FOLDER_OF_IMAGES` runs the network (see `cifar.py`)
-over 2000 unlabelled test images, fixes T by each kind of evidence, and scores the other 8000. The
+over 2000 unlabeled test images, fixes T by each kind of evidence, and scores the other 8000. The
 labels of the 2000 are used by the last row alone. Each T is then put into an ONNX file of the
 network, which must give the probabilities of `tepid apply` on all 10,000 (see `exported.py`).
 """
@@ -27,7 +27,7 @@ HEADER = ("evidence", "T", "ECE, %", "NLL", "mean confidence, %", "ONNX file dif
 def calibrations(model: Any, images: Any, labels: Any) -> dict[str, Any]:
     """The network calibrated by each kind of evidence; only the last sees labels."""
     loader = DataLoader(TensorDataset(images), batch_size=250, shuffle=True)
-    labelled = DataLoader(TensorDataset(images, torch.from_numpy(labels)), batch_size=250)
+    labeled = DataLoader(TensorDataset(images, torch.from_numpy(labels)), batch_size=250)
     warm = tepid.torch.Warmup(model, samples=len(images))
     with torch.no_grad():
         for batch in images.split(250):
@@ -37,7 +37,7 @@ def calibrations(model: Any, images: Any, labels: Any) -> dict[str, Any]:
         "none, UTS in a warm-up": warm.calibrated(),
         "none, guarded": tepid.torch.calibrate(model, loader, guarded=True),
         "its published accuracy, .9173": tepid.torch.calibrate(model, loader, accuracy=0.9173),
-        "labels": tepid.torch.calibrate(model, labelled, labels=True),
+        "labels": tepid.torch.calibrate(model, labeled, labels=True),
     }
 
 
@@ -56,7 +56,7 @@ def scored(name: str, temperature: float, logits: Any, labels: Any) -> dict[str,
 def spread(logits: Any) -> dict[str, float]:
     """How far T of UTS moves with the 2000 rows."""
     draws = [np.random.default_rng(s).permutation(len(logits))[:FIT] for s in range(SPLITS)]
-    found = [tepid.from_logits(logits[rows]).value for rows in draws]
+    found = [tepid.uts(logits[rows]).value for rows in draws]
     return {"splits": SPLITS, "mean": float(np.mean(found)), "sd": float(np.std(found, ddof=1))}
 
 
@@ -111,7 +111,7 @@ def main() -> None:
         "scored": len(score),
         "accuracy": float((logits.argmax(axis=1) == labels).mean()),
         "rows": [row | differences.get(name, {}) for name, row in rows.items()],
-        "uts": spread(logits) | {"all": tepid.from_logits(logits).value},
+        "uts": spread(logits) | {"all": tepid.uts(logits).value},
         "onnx": onnx,
     }
     text = record.preamble("ResNet-20 on CIFAR-10", about)

@@ -74,9 +74,9 @@ def families() -> dict[str, dict[str, Rule]]:
 def limited() -> dict[str, dict[str, Rule]]:
     """Rules that hold UTS back where it may mislead."""
     found: dict[str, dict[str, Rule]] = {}
-    for centre, power in itertools.product(GATES[1:], POWERS):
+    for center, power in itertools.product(GATES[1:], POWERS):
         soft = found.setdefault("odds × power of UTS, soft gate", {})
-        soft[f"power {power:g}, centre {centre:g}"] = _soft(centre, power)
+        soft[f"power {power:g}, center {center:g}"] = _soft(center, power)
     for most, power in itertools.product((1.2, 1.5, 2.0, 3.0), POWERS):
         steady = found.setdefault("odds × power of UTS, if steady", {})
         steady[f"power {power:g}, spread below {most:g}"] = _steady(most, power)
@@ -91,9 +91,9 @@ def limited() -> dict[str, dict[str, Rule]]:
     return found
 
 
-def _soft(centre: float, power: float) -> Rule:
+def _soft(center: float, power: float) -> Rule:
     def rule(s: Seen) -> float:
-        weight = 1 / (1 + math.exp(-(s.confidence - centre) / 0.02))
+        weight = 1 / (1 + math.exp(-(s.confidence - center) / 0.02))
         return s.matching(s.uts ** (power * weight))
 
     return rule

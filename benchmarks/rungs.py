@@ -29,12 +29,12 @@ def alone(folder: Path, case: Case) -> list[Row]:
     judge = Judge.of(whole.of(outside))
     found = {
         "T = 1": 1.0,
-        "UTS": tepid.from_logits(z, engine=ONE),
-        "UTS, debiased": tepid.from_logits(z, debias=True, engine=ONE),
+        "UTS": tepid.uts(z, engine=ONE),
+        "UTS, debiased": tepid.uts(z, debias=True, engine=ONE),
         "guarded, no budget": tepid.guarded(z, budget=1.0, engine=ONE),
         "guarded": tepid.guarded(z, engine=ONE),
-        "accuracy": tepid.from_accuracy(z, whole.accuracy, engine=ONE),
-        "labels": tepid.from_labels(z, y, engine=ONE),
+        "accuracy": tepid.match_accuracy(z, whole.accuracy, engine=ONE),
+        "labels": tepid.temperature_scaling(z, y, engine=ONE),
     }
     return [judge.judged(rung, t) for rung, t in found.items()]
 
@@ -45,14 +45,14 @@ def _whole(folder: Path, name: str) -> Judge:
 
 
 def few(folder: Path, case: Case) -> list[Row]:
-    """So many labels of 3000 unlabelled rows, and plain temperature scaling on the same labels."""
+    """So many labels of 3000 unlabeled rows, and plain temperature scaling on the same labels."""
     judge = _whole(folder, case.set)
     n = int(case.group.split()[0])
     rows = np.random.default_rng([1, case.draw]).permutation(len(judge.rows.labels))[:UNLABELLED]
     z, y = judge.rows.of(rows)
     found = {
         "few labels": tepid.from_few_labels(z, z[:n], y[:n], engine=ONE),
-        "plain scaling": tepid.from_labels(z[:n], y[:n], engine=ONE),
+        "plain scaling": tepid.temperature_scaling(z[:n], y[:n], engine=ONE),
     }
     return [interval(rung, t, judge.best) | judge.judged(rung, t) for rung, t in found.items()]
 
@@ -66,8 +66,8 @@ def _without_peers(folder: Path, name: str, split: int) -> tuple[Judge, list[Row
     judge = Judge.of(whole.of(outside))
     found = {
         "T = 1": 1.0,
-        "UTS": tepid.from_logits(z, engine=ONE),
-        "labels": tepid.from_labels(z, y, engine=ONE),
+        "UTS": tepid.uts(z, engine=ONE),
+        "labels": tepid.temperature_scaling(z, y, engine=ONE),
     }
     return judge, [judge.judged(rung, t) for rung, t in found.items()]
 
@@ -76,13 +76,13 @@ def peers(folder: Path, case: Case) -> list[Row]:
     """Other models on the same rows: as the library gates them, and without a gate."""
     inside, _ = halves(load(folder, case.set), case.draw)
     z, *others = (load(folder, name).logits[inside] for name in (case.set, *case.others))
-    judge, (plain, unsupervised, labelled) = _without_peers(folder, case.set, case.draw)
+    judge, (plain, unsupervised, labeled) = _without_peers(folder, case.set, case.draw)
     rows = [
         plain,
         unsupervised,
         judge.judged("votes, no gate", votes(z, others)),
         judge.judged("majority, no gate", majority(z, others)),
-        labelled,
+        labeled,
     ]
     try:
         gated: Any = tepid.from_models(z, *others, engine=ONE)
@@ -94,7 +94,7 @@ def peers(folder: Path, case: Case) -> list[Row]:
 def votes(z: Any, others: list[Any]) -> Any:
     """Temperature scaling on what each of the others predicts, in equal parts."""
     labels = np.concatenate([other.argmax(axis=1) for other in others])
-    return tepid.from_labels(np.concatenate([z] * len(others)), labels, engine=ONE)
+    return tepid.temperature_scaling(np.concatenate([z] * len(others)), labels, engine=ONE)
 
 
 def majority(z: Any, others: list[Any]) -> Any:
@@ -103,7 +103,7 @@ def majority(z: Any, others: list[Any]) -> Any:
     for other in others:
         tally[rows, other.argmax(axis=1)] += 1 + 1e-3 * sureness(other)
     agreed = float((z.argmax(axis=1) == tally.argmax(axis=1)).mean())
-    return tepid.from_accuracy(z, agreed, engine=ONE)
+    return tepid.match_accuracy(z, agreed, engine=ONE)
 
 
 def sureness(logits: Any) -> Any:

@@ -1,7 +1,7 @@
 """How fast the calibrators of `tepid.scaling` are fitted, as ratios within one run.
 
 Contestants take turns, so that a busy minute hits all of them, after one call each that is not
-timed. Affine maps are fitted without regularisation, as the peers do; the default, which chooses
+timed. Affine maps are fitted without regularization, as the peers do; the default, which chooses
 one by cross-validation, is timed beside them. `python benchmarks/scaling_speed.py` writes
 results/scaling_speed.json and .md; see `synthetic` for the data.
 """
@@ -31,7 +31,7 @@ Processor seconds of a fit on one thread, the least of the turns: other work on 
 them less than the clock. NLL is that of the rows of the fit, so that a fast wrong answer does not
 pass for a fast one. netcal's BBQ is another method under the same name (bins of equal width,
 scored by BIC); scikit-learn's matrix and Dirichlet are a `LogisticRegression` without penalty. With
-100 classes and no regularisation matrix and Dirichlet have no finite optimum, and times say where
+100 classes and no regularization matrix and Dirichlet have no finite optimum, and times say where
 each gives up.
 """
 
@@ -41,8 +41,8 @@ def contestants(method: str, z: Any, p: Any, y: Any) -> dict[str, Callable[[], A
     fit = getattr(scaling, method)
     ours: dict[str, Callable[[], Any]] = {}
     if method in AFFINE:
-        ours["tepid"] = partial(fit, z, y, regularisation=0)
-        ours["tepid, chosen regularisation"] = partial(fit, z, y)
+        ours["tepid"] = partial(fit, z, y, regularization=0)
+        ours["tepid, chosen regularization"] = partial(fit, z, y)
     else:
         ours["tepid"] = partial(fit, z, y)
     peers = scaling_peers.found()[method]
@@ -71,7 +71,7 @@ def nll(p: Any, y: Any) -> float:
 
 def run(rows: int, classes: int, turns: int) -> list[dict[str, Any]]:
     """One line for each method and contestant."""
-    z, y = synthetic.labelled(rows, classes, SEED)
+    z, y = synthetic.labeled(rows, classes, SEED)
     z = z.astype(np.float64)
     p = np.exp(z - z.max(axis=1, keepdims=True))
     p = np.maximum(p / p.sum(axis=1, keepdims=True), 1e-12)

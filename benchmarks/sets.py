@@ -36,7 +36,7 @@ class LogitSet(NamedTuple):
 
 @cache
 def load(folder: Path, name: str, part: str = "") -> LogitSet:
-    """A set by its name, cut; or, whole, its second labelled part `_val`, which some have."""
+    """A set by its name, cut; or, whole, its second labeled part `_val`, which some have."""
     with np.load(folder / f"{name}.npz") as data:
         z, y = data[f"logits{part}"], data[f"labels{part}"]
     n = FEW_ROWS if z.shape[1] >= MANY_CLASSES else ROWS

@@ -1,4 +1,4 @@
-"""A labelled source and an unlabelled target, shifted as the case says.
+"""A labeled source and an unlabeled target, shifted as the case says.
 
 A random half of a set's rows is the source, another half in each draw. The target comes from the
 other half: all of it (iid); half as many rows, drawn with replacement with class frequencies from
@@ -30,8 +30,8 @@ def shift(folder: Path, case: Case) -> list[Row]:
     judge = Judge.of(target)
     found: dict[str, Any] = {
         "T = 1": 1.0,
-        "UTS": tepid.from_logits(z, engine=ONE),
-        "source, none": tepid.from_labels(old, labels, engine=ONE),
+        "UTS": tepid.uts(z, engine=ONE),
+        "source, none": tepid.temperature_scaling(old, labels, engine=ONE),
         "source, any": tepid.from_source(z, old, labels, engine=ONE),
         "best T": judge.best,
     }

@@ -18,25 +18,25 @@ from contest import FIT, LABELLED, PEERS, SIZES, THREADS, UNIT, Size, contestant
 SEED = 0
 PACKAGES = ("tepid", "numpy", "numba", "scikit-learn", "probmetrics", "torch")
 PASSES_FLOOR, PASSES_GOAL = 8, 5
-# How far a peer's T may lie from the labelled optimum, relative.
+# How far a peer's T may lie from the labeled optimum, relative.
 AGREEMENT = 1e-3
 # What the fit calls its passes when it reports progress, and all that is not a pass.
 PASSES = {"reading": "Tails pass", "summing": "Curve pass", "finishing": "exact pass"}
 REST = "Python, left over"
 NOTE = """\
-The label-free fit `tepid.from_logits`, with all that it reports, against labelled temperature
+The label-free fit `tepid.uts`, with all that it reports, against labeled temperature
 scaling on the same float32 logits: scikit-learn's `method="temperature"` on a `FrozenEstimator`
 (its loss runs on one thread), probmetrics' `TemperatureScalingCalibrator` on logits, and torch's
 L-BFGS with a strong-Wolfe search on log T. Ratios are times over the fit's time; floor and goal
 are judged by the minima. A softmax pass is one log-sum-exp with two moments over the same array,
 with tepid's exponential, on as many threads. T in brackets: relative distance to
-`tepid.from_labels`.
+`tepid.temperature_scaling`.
 """
 
 
 def run(size: Size, rounds: int) -> dict[str, Any]:
     """All figures for one size."""
-    z, y = synthetic.labelled(size.rows, size.classes, SEED)
+    z, y = synthetic.labeled(size.rows, size.classes, SEED)
     with ThreadPoolExecutor(THREADS) as pool:
         calls = contestants(z, y, pool)
         for name in (FIT, LABELLED, UNIT):
@@ -111,7 +111,7 @@ def main() -> None:
     torch.set_num_threads(THREADS)
     command = f"python benchmarks/speed.py --sizes {chosen.sizes} --repeats {chosen.repeats}"
     about = record.circumstances(command, SEED, THREADS, PACKAGES)
-    small = synthetic.labelled(1000, 10, SEED)
+    small = synthetic.labeled(1000, 10, SEED)
     for fit in PEERS.values():
         fit(*small)
     text = [record.preamble("Speed", about), NOTE]

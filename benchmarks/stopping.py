@@ -1,4 +1,4 @@
-"""Labelled temperature scaling by iterations that stop after a number of steps."""
+"""Labeled temperature scaling by iterations that stop after a number of steps."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,15 +17,15 @@ def temperatures(logits: Any, labels: Any) -> dict[str, float]:
 def _lbfgs(rate: float, steps: int) -> Callable[[Any, Any], float]:
     def way(z: Any, y: Any) -> float:
         t = torch.tensor([START], requires_grad=True)
-        optimiser = torch.optim.LBFGS([t], lr=rate, max_iter=steps)
+        optimizer = torch.optim.LBFGS([t], lr=rate, max_iter=steps)
 
         def closure() -> Any:
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss = torch.nn.functional.cross_entropy(z / t, y)
             loss.backward()
             return loss
 
-        optimiser.step(closure)
+        optimizer.step(closure)
         return t.item()
 
     return way
@@ -34,11 +34,11 @@ def _lbfgs(rate: float, steps: int) -> Callable[[Any, Any], float]:
 def _descent(kind: Any, rate: float, steps: int) -> Callable[[Any, Any], float]:
     def way(z: Any, y: Any) -> float:
         t = torch.tensor([START], requires_grad=True)
-        optimiser = kind([t], lr=rate)
+        optimizer = kind([t], lr=rate)
         for _ in range(steps):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             torch.nn.functional.cross_entropy(z / t, y).backward()
-            optimiser.step()
+            optimizer.step()
         return t.item()
 
     return way

@@ -3,7 +3,7 @@
 A calibrated posterior first: for row i a class c_i, drawn evenly, stands a margin m_i above
 normal noise of spread 1.5, with m_i normal around 6 + ¾ log k with deviation 3, so that some rows
 are easy and some are hopeless. Labels are drawn from its softmax. The logits are the posterior's
-times T* = 2, so the labelled optimum is close to 2, the accuracy .80 (k = 1000) to .90 (k = 10),
+times T* = 2, so the labeled optimum is close to 2, the accuracy .80 (k = 1000) to .90 (k = 10),
 and the mean confidence .95 or above.
 """
 
@@ -36,7 +36,7 @@ def labels_of(z: Any, rng: np.random.Generator) -> Any:
     return y
 
 
-def labelled(n: int, k: int, seed: int) -> tuple[Any, Any]:
+def labeled(n: int, k: int, seed: int) -> tuple[Any, Any]:
     """Logits (n, k) in float32 and their labels."""
     rng = np.random.default_rng(seed)
     z = fill(np.empty((n, k), np.float32), rng)

@@ -31,7 +31,7 @@ METHODS = {
     "ensemble": "ensemble",
     "vector": "vector",
     "matrix": "matrix",
-    "matrix, no ODIR": "matrix without regularisation",
+    "matrix, no ODIR": "matrix without regularization",
     "dirichlet": "Dirichlet",
     "histogram": "histogram binning",
     "isotonic": "isotonic regression",

@@ -52,7 +52,7 @@ class Seen:
 
 def seen(name: str, source: str, fitted: Any, judge: Callable[[float], Any]) -> Seen:
     """What there is to see of some rows."""
-    t = tepid.from_logits(fitted, engine=ONE)
+    t = tepid.uts(fitted, engine=ONE)
     low, high = sorted(t.sensitivity or (1.0, 1.0))
     curve = np.array([_confidence(fitted, g) for g in np.exp(GRID)])
     worth = np.array([judge(float(g)) for g in np.exp(GRID)])

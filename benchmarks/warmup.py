@@ -32,11 +32,11 @@ def measure(path: Path) -> dict[str, Any]:
     with np.load(path) as data:
         z = data["logits"]
     rng = np.random.default_rng(SEED)
-    whole = tepid.from_logits(z).value
+    whole = tepid.uts(z).value
     kept, halved = [], []
     for _ in range(DRAWS):
         rows = z[rng.choice(len(z), min(SAMPLES, len(z)), replace=False)]
-        kept.append(math.log(tepid.from_logits(rows).value / whole))
+        kept.append(math.log(tepid.uts(rows).value / whole))
         halved.append(math.log(halves(rows) / whole))
     square = [float(np.sqrt(np.mean(np.square(d)))) for d in (kept, halved)]
     between = float(np.sqrt(np.mean(np.square(np.subtract(halved, kept)))))

@@ -56,7 +56,7 @@ def main(folder):
     accuracy, error = tepid.counted(right, len(answers))
 
     batches = list(tepid.onnx.run(folder / "model.onnx", inputs))
-    temperature = tepid.from_accuracy(batches, accuracy, standard_error=error)
+    temperature = tepid.match_accuracy(batches, accuracy, standard_error=error)
     tepid.onnx.insert(folder / "model.onnx", temperature, folder / "calibrated.onnx")
     low, high = temperature.interval
     say(f"{right} of {len(answers)} were right, so T = {temperature.value:.2f}")

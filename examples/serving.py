@@ -64,7 +64,7 @@ class Service:
         self.model = Regression(x[TRAINING], y[TRAINING])
         logits = self.model.logits(x[REFERENCE])
         accuracy = float((logits.argmax(axis=1) == y[REFERENCE]).mean())
-        self.temperature = tepid.from_accuracy(logits, accuracy)
+        self.temperature = tepid.match_accuracy(logits, accuracy)
         if outputs.autosave is not None and Path(outputs.autosave).exists():
             self.monitor = Monitor.load(outputs.autosave, outputs=outputs)
             return

@@ -18,7 +18,7 @@ def main(logits: str, out: str) -> None:
     """Run one job for each pass, and one in SQL for the probabilities."""
     spark = SparkSession.builder.appName("tepid").getOrCreate()
     frame = spark.read.parquet(logits)
-    t = tepid.from_logits(frame)
+    t = tepid.uts(frame)
     t.save("calibration.json")
     print(f"T = {t.value:.4f} from {t.samples} rows")
     expression = probabilities_expression(t.value)

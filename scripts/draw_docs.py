@@ -75,14 +75,14 @@ def loss(data: dict[str, Any]) -> Figure:
     logits, labels = data["logits"].astype("float32"), data["labels"]
     theta = tepid.Tails.of(logits).thresholds()
     curve = tepid.Curve.of(logits, thresholds=theta, labels=labels)
-    marks = {"UTS": tepid.from_logits(logits), "labels": tepid.from_labels(logits, labels)}
+    marks = {"UTS": tepid.uts(logits), "labels": tepid.temperature_scaling(logits, labels)}
     return tepid.plots.loss(curve, marks, _axes(7, 4)).figure
 
 
 def confidence(data: dict[str, Any]) -> Figure:
     """The mean confidence falls as the temperature rises, so an accuracy settles it."""
     logits = data["logits"].astype("float32")
-    curve, found = tepid.Curve.of(logits), tepid.from_accuracy(logits, 0.93)
+    curve, found = tepid.Curve.of(logits), tepid.match_accuracy(logits, 0.93)
     temperatures = np.geomspace(0.25, 8, 81)
     ax = _axes(7, 3.6)
     confidences = [tepid.summaries.optimum.confidence_at(curve, t) for t in temperatures]
@@ -101,8 +101,8 @@ def reliability(data: dict[str, Any]) -> Figure:
     logits, labels = data["logits"].astype("float32"), data["labels"]
     found = {
         "as it is": 1.0,
-        "logits alone": tepid.from_logits(logits).value,
-        "accuracy 0.93": tepid.from_accuracy(logits, 0.93).value,
+        "logits alone": tepid.uts(logits).value,
+        "accuracy 0.93": tepid.match_accuracy(logits, 0.93).value,
     }
     figure = Figure(figsize=(12, 4.6), layout="constrained")
     for ax, (name, t) in zip(figure.subplots(1, 3), found.items(), strict=True):

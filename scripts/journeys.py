@@ -67,7 +67,7 @@ def walks(folder: Path) -> dict[str, Callable[[], object]]:
     monitor = tepid.online.Monitor.from_reference(z, 1.5, chunk=500)
     report = str(folder / "report.html")
     return {
-        "tepid.from_logits(array)": lambda: tepid.from_logits(z),
+        "tepid.uts(array)": lambda: tepid.uts(z),
         "tepid fit folder --engine dask": command("fit", str(shards), "--engine", "dask"),
         "tepid report": command(
             "report", str(folder / "z.npz"), "--labels", "labels", "-o", report

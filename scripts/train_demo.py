@@ -52,17 +52,17 @@ def build() -> nn.Sequential:
 
 def train(model: nn.Module, inputs: Tensor, labels: Tensor, epochs: int) -> float:
     """Train with Adam and a one-cycle rate; return the last epoch's training accuracy."""
-    optimiser = torch.optim.Adam(model.parameters(), lr=RATE)
+    optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
     steps = epochs * -(-len(labels) // BATCH)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=steps)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=steps)
     loss_of, accuracy = nn.CrossEntropyLoss(), 0.0
     for epoch in range(1, epochs + 1):
         start, right = time.perf_counter(), 0
         for rows in torch.split(torch.randperm(len(labels)), BATCH):
             logits = model(inputs[rows])
-            optimiser.zero_grad(set_to_none=True)
+            optimizer.zero_grad(set_to_none=True)
             loss_of(logits, labels[rows]).backward()
-            optimiser.step()
+            optimizer.step()
             schedule.step()
             right += int((logits.argmax(1) == labels[rows]).sum())
         accuracy, spent = right / len(labels), time.perf_counter() - start

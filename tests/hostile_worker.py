@@ -40,7 +40,7 @@ def run_command(args):
 def raised_by_fit(path):
     """The name of the exception that the Python function raises, if any."""
     try:
-        tepid.from_logits(path)
+        tepid.uts(path)
     except tepid.InputError:
         return "InputError"
     except BaseException as error:  # noqa: BLE001  # which one is the result

@@ -34,7 +34,7 @@ def write_cifar(folder, classes=10, rows=40):
 
 
 def write_svhn(folder, rows=40):
-    """MATLAB files with the image number last, and zeros labelled 10."""
+    """MATLAB files with the image number last, and zeros labeled 10."""
     import scipy.io  # noqa: PLC0415  # an extra
 
     rng = np.random.default_rng(3)

@@ -14,21 +14,21 @@ import tepid
 SOURCES = Path(tepid.__file__).parent
 
 
-@pytest.mark.parametrize("name", ["from_logits", "from_accuracy", "guarded"])
+@pytest.mark.parametrize("name", ["uts", "match_accuracy", "guarded"])
 def test_what_is_called_label_free_cannot_take_labels(name):
     assert not [p for p in inspect.signature(getattr(tepid, name)).parameters if "label" in p]
 
 
-@pytest.mark.parametrize("name", ["from_logits", "from_accuracy", "guarded"])
+@pytest.mark.parametrize("name", ["uts", "match_accuracy", "guarded"])
 def test_label_free_methods_do_not_read_the_labels_of_their_source(name, network):
     z = network[0]
     wrong = np.full(len(z), -7)  # would be refused if it were read
     source = tepid.sources.open_source(z, labels=wrong)
-    arguments = (0.8,) if name == "from_accuracy" else ()
+    arguments = (0.8,) if name == "match_accuracy" else ()
     method = getattr(tepid, name)
     assert method(source, *arguments).value == method(z, *arguments).value
     with pytest.raises(tepid.InputError, match="labels"):
-        tepid.from_labels(source)
+        tepid.temperature_scaling(source)
 
 
 def test_every_public_name_is_there_and_documented():

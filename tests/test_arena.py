@@ -83,7 +83,7 @@ def test_every_rung_of_every_part_is_measured(first):
     assert {row["part"] for row in table} == set(PARTS)
     keys = [tuple(row[c] for c in ("part", "group", "set", "rung", "case")) for row in table]
     assert len(set(keys)) == len(keys)
-    assert "## An older labelled set" in (place / "evidence.md").read_text()
+    assert "## An older labeled set" in (place / "evidence.md").read_text()
     # Figures are drawn where there is something to draw with, and nothing else needs it.
     there = importlib.util.find_spec("matplotlib") is not None
     assert (place / "rungs.svg").exists() == (place / "labels.svg").exists() == there

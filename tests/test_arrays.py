@@ -28,9 +28,9 @@ def answers(made):
 
 def _fits(z, y, **options):
     return [
-        tepid.from_logits(z, **options),
-        tepid.from_labels(z, y, **options),
-        tepid.from_accuracy(z, 0.7, **options),
+        tepid.uts(z, **options),
+        tepid.temperature_scaling(z, y, **options),
+        tepid.match_accuracy(z, 0.7, **options),
     ]
 
 
@@ -205,21 +205,21 @@ def test_two_dimensions_may_have_their_classes_first(made, answers):
 
 def test_a_class_axis_of_one_is_binary(rng):
     z = 3 * rng.normal(size=(5, 1, 20))
-    flat = tepid.from_logits(z.reshape(-1))
-    assert float(tepid.from_logits(z, class_axis=1)) == pytest.approx(float(flat), rel=1e-9)
+    flat = tepid.uts(z.reshape(-1))
+    assert float(tepid.uts(z, class_axis=1)) == pytest.approx(float(flat), rel=1e-9)
     assert _temperature(1.0, 2)(z, class_axis=1).shape == (5, 2, 20)
 
 
 EVERYWHERE = {
-    "from_logits": tepid.from_logits,
-    "from_labels": lambda z: tepid.from_labels(z, [0, 1]),
-    "from_accuracy": lambda z: tepid.from_accuracy(z, 0.8),
+    "uts": tepid.uts,
+    "temperature_scaling": lambda z: tepid.temperature_scaling(z, [0, 1]),
+    "match_accuracy": lambda z: tepid.match_accuracy(z, 0.8),
     "calling": _temperature(1.0, 2),
     "Tails": tepid.Tails.of,
     "Curve": tepid.Curve.of,
     "Reliability": lambda z: tepid.Reliability.of_logits(z, [0, 1]),
 }
-FITS = ("from_logits", "from_labels", "from_accuracy", "calling")
+FITS = ("uts", "temperature_scaling", "match_accuracy", "calling")
 
 
 def _everywhere(names):
@@ -255,13 +255,13 @@ def test_a_single_number_is_no_logits(use):
 )
 def test_a_class_axis_that_is_none_is_named_with_the_shape(axis, shape):
     said = f"class_axis must be an axis of logits, got {axis} for shape {shape}"
-    for use in (tepid.from_logits, _temperature(1.0, 3)):
+    for use in (tepid.uts, _temperature(1.0, 3)):
         with pytest.raises(tepid.InputError) as caught:
             use(np.zeros(shape), class_axis=axis)
         assert str(caught.value) == said
 
 
-@_everywhere(("from_logits", "from_labels", "from_accuracy", "Tails", "Curve", "Reliability"))
+@_everywhere(("uts", "temperature_scaling", "match_accuracy", "Tails", "Curve", "Reliability"))
 def test_no_classes_are_refused(use):
     with pytest.raises(
         tepid.InputError, match=r"^logits must have at least two classes, got none$"
@@ -269,7 +269,7 @@ def test_no_classes_are_refused(use):
         use(np.zeros((2, 0)))
 
 
-@_everywhere(("from_logits", "from_accuracy"))
+@_everywhere(("uts", "match_accuracy"))
 @pytest.mark.parametrize("none", [[], np.zeros((0, 4)), np.zeros(0), np.zeros((0, 1))])
 def test_no_rows_are_refused(use, none):
     with pytest.raises(tepid.InputError, match=r"^logits must have at least one row, got none$"):
@@ -327,7 +327,7 @@ def test_a_row_that_cannot_be_used_is_named_with_its_value(use, dtype, row, got)
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_a_binary_logit_that_cannot_be_used_is_named(bad):
     z = np.array([0.5, 1.0, bad, 2.0])
-    for use in (tepid.from_logits, _temperature(1.0, 2), tepid.Tails.of):
+    for use in (tepid.uts, _temperature(1.0, 2), tepid.Tails.of):
         with pytest.raises(tepid.InputError, match=f"got {bad} for class 1 at row 2$"):
             use(z)
 
@@ -338,7 +338,7 @@ def test_the_row_is_counted_from_the_start_whatever_the_blocks(row, dtype):
     z = np.zeros((30_000, 40), dtype)
     z[:, 0] = 1
     z[row, 7] = np.nan
-    for use in (tepid.from_logits, _temperature(1.0, 40)):
+    for use in (tepid.uts, _temperature(1.0, 40)):
         with pytest.raises(tepid.InputError, match=f"got nan for class 7 at row {row}$"):
             use(z)
 
@@ -347,7 +347,7 @@ def test_of_several_bad_rows_the_first_is_named():
     z = np.zeros((3000, 3))
     z[[5, 2500], 1] = np.nan
     with pytest.raises(tepid.InputError, match=r"at row 5$"):
-        tepid.from_logits(z)
+        tepid.uts(z)
 
 
 def test_minus_infinity_is_a_masked_class(made):
@@ -369,7 +369,7 @@ def test_a_label_that_is_masked_is_named(made):
     y = np.where(np.arange(400) == 11, 3, made[1])
     said = "labels must name a class that is not masked, got class 3, whose logit is -inf, at row"
     with pytest.raises(tepid.InputError, match=f"^{said} 11$"):
-        tepid.from_labels(z, y)
+        tepid.temperature_scaling(z, y)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -389,8 +389,8 @@ def test_rows_that_are_right_beyond_any_doubt_change_nothing(dtype, made):
     z, y = made[0].astype(dtype), made[1]
     sure = np.zeros((50, 6), dtype)
     sure[:, 4] = 1e30
-    mine = tepid.from_labels(np.concatenate([z, sure]), np.concatenate([y, np.full(50, 4)]))
-    _assert_agree([mine], [tepid.from_labels(z, y)])
+    mine = tepid.temperature_scaling(np.concatenate([z, sure]), np.concatenate([y, np.full(50, 4)]))
+    _assert_agree([mine], [tepid.temperature_scaling(z, y)])
 
 
 def _or_refusal(work):
@@ -406,8 +406,8 @@ def test_float64_logits_beyond_float32_have_their_temperature_there_or_are_refus
     scale, method, made
 ):
     fit, evidence = {
-        "labels": (tepid.from_labels, made[1]),
-        "accuracy": (tepid.from_accuracy, 0.7),
+        "labels": (tepid.temperature_scaling, made[1]),
+        "accuracy": (tepid.match_accuracy, 0.7),
     }[method]
     t = _or_refusal(lambda: fit(scale * made[0], evidence))
     if isinstance(t, str):
@@ -432,7 +432,7 @@ def test_a_row_whose_logits_lie_too_far_apart_is_named_with_both():
         "logits must lie within 3.40282e+38 of their row's maximum, "
         "got -1e+300 for class 1 below 5 at row 1"
     )
-    for use in (tepid.from_logits, _temperature(1.0, 2), tepid.Tails.of):
+    for use in (tepid.uts, _temperature(1.0, 2), tepid.Tails.of):
         with pytest.raises(tepid.InputError) as caught:
             use(np.array([[1.0, 0.0], [5.0, -1e300]]))
         assert str(caught.value) == said
@@ -474,7 +474,7 @@ BIG = {
 def test_no_form_is_copied_as_a_whole(form):
     z, axis = form(np.tile(np.arange(1024, dtype=np.float32) % 37, 8192))
     one = tepid.Threads(1)
-    peak, _ = _peak(lambda: tepid.from_accuracy(z, 0.999, class_axis=axis, engine=one))
+    peak, _ = _peak(lambda: tepid.match_accuracy(z, 0.999, class_axis=axis, engine=one))
     assert z.nbytes == 32 * MB
     assert peak < 24 * MB
 
@@ -491,9 +491,9 @@ def test_probabilities_need_no_second_array_of_their_size(form):
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.uint64, np.float32, np.float64])
 def test_whole_numbers_of_any_type_are_labels(dtype, made, answers):
     z, y = made
-    assert float(tepid.from_labels(z, y.astype(dtype))) == answers[1]
-    assert float(tepid.from_labels(z, y.astype(dtype)[:, None])) == answers[1]
-    assert float(tepid.from_labels(z, y.tolist())) == answers[1]
+    assert float(tepid.temperature_scaling(z, y.astype(dtype))) == answers[1]
+    assert float(tepid.temperature_scaling(z, y.astype(dtype)[:, None])) == answers[1]
+    assert float(tepid.temperature_scaling(z, y.tolist())) == answers[1]
 
 
 def test_a_block_takes_its_labels_as_a_column(made):
@@ -507,7 +507,9 @@ def test_a_block_takes_its_labels_as_a_column(made):
 def test_booleans_are_labels_of_two_classes(rng):
     z = 3 * rng.normal(size=300)
     y = rng.random(300) < 0.7
-    assert float(tepid.from_labels(z, y)) == float(tepid.from_labels(z, y.astype(int)))
+    assert float(tepid.temperature_scaling(z, y)) == float(
+        tepid.temperature_scaling(z, y.astype(int))
+    )
 
 
 @pytest.mark.parametrize(
@@ -526,7 +528,7 @@ def test_a_label_that_names_no_class_is_named(wrong, got, made):
     z, y = made
     y = y.astype(type(wrong))
     y[7] = wrong
-    for use in (tepid.from_labels, tepid.Reliability.of_logits):
+    for use in (tepid.temperature_scaling, tepid.Reliability.of_logits):
         with pytest.raises(tepid.InputError) as caught:
             use(z, y)
         assert str(caught.value) == got
@@ -536,7 +538,7 @@ def test_the_row_of_a_label_is_counted_from_the_start():
     y = np.zeros(30_000, np.int64)
     y[29_998] = 9
     with pytest.raises(tepid.InputError, match=r"^labels must be in 0..8, got 9 at row 29998$"):
-        tepid.from_labels(np.zeros((30_000, 9)), y)
+        tepid.temperature_scaling(np.zeros((30_000, 9)), y)
 
 
 @pytest.mark.parametrize(
@@ -551,12 +553,12 @@ def test_a_block_has_one_label_for_each_row(labels, shape):
 
 def test_words_are_no_labels():
     with pytest.raises(tepid.InputError, match=r"^labels must be numbers, got an array of <U3$"):
-        tepid.from_labels([[1.0, 0.0], [0.0, 1.0]], ["cat", "dog"])
+        tepid.temperature_scaling([[1.0, 0.0], [0.0, 1.0]], ["cat", "dog"])
 
 
 def test_labels_must_be_given():
     with pytest.raises(tepid.InputError, match=r"^labels must be given, got none$"):
-        tepid.from_labels([[1.0, 0.0]])
+        tepid.temperature_scaling([[1.0, 0.0]])
 
 
 @pytest.mark.parametrize("wrong", [-0.5, np.nan, np.inf])
@@ -566,9 +568,9 @@ def test_a_weight_that_is_none_is_named(wrong, made):
     weight[21] = wrong
     said = f"sample_weight must be zero or in 1e-100 to 1e+100, got {wrong} at row 21"
     for use in (
-        lambda: tepid.from_logits(z, sample_weight=weight),
-        lambda: tepid.from_labels(z, y, sample_weight=weight),
-        lambda: tepid.from_accuracy(z, 0.7, sample_weight=weight),
+        lambda: tepid.uts(z, sample_weight=weight),
+        lambda: tepid.temperature_scaling(z, y, sample_weight=weight),
+        lambda: tepid.match_accuracy(z, 0.7, sample_weight=weight),
         lambda: tepid.Reliability.of_logits(z, y, sample_weight=weight),
     ):
         with pytest.raises(tepid.InputError) as caught:
@@ -596,9 +598,9 @@ def test_weights_count_rows_in_every_method(made, rng):
     )
 
 
-@pytest.mark.parametrize("fit", [tepid.from_logits, tepid.from_labels, tepid.from_accuracy])
+@pytest.mark.parametrize("fit", [tepid.uts, tepid.temperature_scaling, tepid.match_accuracy])
 def test_weights_that_are_all_zero_are_refused_or_leave_nothing_identified(fit, made):
-    evidence = {tepid.from_labels: (made[1],), tepid.from_accuracy: (0.7,)}.get(fit, ())
+    evidence = {tepid.temperature_scaling: (made[1],), tepid.match_accuracy: (0.7,)}.get(fit, ())
     t = _or_refusal(lambda: fit(made[0], *evidence, sample_weight=np.zeros(400)))
     if isinstance(t, str):
         assert "sample_weight" in t
@@ -610,9 +612,9 @@ def test_weights_that_are_all_zero_are_refused_or_leave_nothing_identified(fit, 
 def test_probabilities_are_never_guessed(made):
     p = _softmax(made[0], 2.0)
     with pytest.warns(tepid.errors.ProbabilityWarning, match="probabilities=True"):
-        as_logits = tepid.from_logits(p)
-    said_so = tepid.from_logits(p, probabilities=True)
-    _assert_agree([said_so], [tepid.from_logits(made[0] / 2)])
+        as_logits = tepid.uts(p)
+    said_so = tepid.uts(p, probabilities=True)
+    _assert_agree([said_so], [tepid.uts(made[0] / 2)])
     assert float(as_logits) != pytest.approx(float(said_so), rel=0.1)
     with pytest.warns(tepid.errors.ProbabilityWarning, match="probabilities=True"):
         np.testing.assert_allclose(_temperature(1.0, 6)(p), _softmax(p, 1.0))

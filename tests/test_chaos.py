@@ -45,11 +45,11 @@ def test_the_script_sees_a_file_that_is_left_half_written():
 def test_the_script_sees_a_fit_that_leaves_damaged_files_out():
     lenient = (
         "import tepid\n"
-        "fit = tepid.from_logits\n"
+        "fit = tepid.uts\n"
         "def lenient(logits, **options):\n"
         "    try:\n        return fit(logits, **options)\n"
         "    except tepid.InputError:\n        return fit(logits[-1:], **options)\n"
-        "tepid.from_logits = lenient"
+        "tepid.uts = lenient"
     )
     done = _chaos(30, lenient)
     assert done.returncode == 1, done.stdout

@@ -56,7 +56,7 @@ def folder(made, tmp_path, monkeypatch):
     _write_csv("named.csv", ["cat", "dog", "eel", "fox", "label"], z, y)
     _write_csv("split.csv", ["z1", "z2", "z3", "z4", "labels", "fold"], z, y, np.arange(len(y)) % 3)
     np.savetxt("plain.csv", z, delimiter=",")
-    tepid.from_labels(z, y).save("cal.json")
+    tepid.temperature_scaling(z, y).save("cal.json")
     tepid.Temperature(1.5, "uts", samples=9, classes=3, implied_accuracy=0.5).save("three.json")
     return tmp_path
 
@@ -115,7 +115,7 @@ def _assert_refused(result, said, folder, before):
 def test_fit_tells_a_person_of_the_temperature_and_its_doubts(made, tepid_here):
     spoken = tepid_here("fit", "z.npy")
     out = _human(spoken)
-    t = tepid.from_logits(made[0])
+    t = tepid.uts(made[0])
     for words in (f"{t.value:.4f}", "uts", "ok", f"{100 * t.implied_accuracy:.2f} %", "360 × 4"):
         assert words in out
     assert spoken[2].count("note ") == len(t.warnings) == 2
@@ -126,13 +126,13 @@ def test_fit_prints_what_it_saves(folder, made):
     saved = json.loads((folder / "out.json").read_text("utf-8"))
     assert printed == saved
     assert list(printed) == KEYS
-    assert printed == json.loads(json.dumps(tepid.from_logits(made[0]).as_dict()))
-    assert tepid.load("out.json") == tepid.from_logits(made[0])
+    assert printed == json.loads(json.dumps(tepid.uts(made[0]).as_dict()))
+    assert tepid.load("out.json") == tepid.uts(made[0])
 
 
 def test_fit_takes_labels(made, tepid_here):
     printed = _json(tepid_here("fit", "z.npy", "--labels", "y.npy", "--json"))
-    t = tepid.from_labels(*made)
+    t = tepid.temperature_scaling(*made)
     assert printed["temperature"] == pytest.approx(t.value, rel=1e-9)
     assert printed["interval"] == pytest.approx(t.interval, rel=1e-6)
     assert printed["method"] == "temperature"
@@ -144,61 +144,64 @@ def test_fit_takes_an_accuracy_and_a_range(made, tepid_here):
     assert "wrote out.json" in out
     assert f"{t.interval[0]:.4f} to {t.interval[1]:.4f}" in out
     for end, accuracy in zip(t.interval, (0.8, 0.7), strict=True):
-        exact = tepid.from_accuracy(made[0], accuracy).value
+        exact = tepid.match_accuracy(made[0], accuracy).value
         assert end == pytest.approx(exact, rel=2e-4)
-    assert t.value == pytest.approx(tepid.from_accuracy(made[0], 0.75).value, rel=1e-9)
+    assert t.value == pytest.approx(tepid.match_accuracy(made[0], 0.75).value, rel=1e-9)
 
 
 @pytest.mark.parametrize(
     ("options", "fit"),
     [
-        (["z.npy", "--accuracy", "0.7"], lambda z, y: tepid.from_accuracy(z, 0.7)),
-        (["z.npy", "--accuracy", ".7..0.7"], lambda z, y: tepid.from_accuracy(z, 0.7)),
-        (["z.npy", "--debias"], lambda z, y: tepid.from_logits(z, debias=True)),
-        (["z.npy", "--deviations", "2"], lambda z, y: tepid.from_logits(z, deviations=2.0)),
+        (["z.npy", "--accuracy", "0.7"], lambda z, y: tepid.match_accuracy(z, 0.7)),
+        (["z.npy", "--accuracy", ".7..0.7"], lambda z, y: tepid.match_accuracy(z, 0.7)),
+        (["z.npy", "--debias"], lambda z, y: tepid.uts(z, debias=True)),
+        (["z.npy", "--deviations", "2"], lambda z, y: tepid.uts(z, deviations=2.0)),
         (
             ["z.npy", "--sample-weight", "u.npy"],
-            lambda z, y: tepid.from_logits(z, sample_weight=1 + y),
+            lambda z, y: tepid.uts(z, sample_weight=1 + y),
         ),
         (
             ["z.npy", "--labels", "y.npy", "--sample-weight", "u.npy"],
-            lambda z, y: tepid.from_labels(z, y, sample_weight=1 + y),
+            lambda z, y: tepid.temperature_scaling(z, y, sample_weight=1 + y),
         ),
         (
             ["z.npy", "--accuracy", "0.7", "--sample-weight", "u.npy"],
-            lambda z, y: tepid.from_accuracy(z, 0.7, sample_weight=1 + y),
+            lambda z, y: tepid.match_accuracy(z, 0.7, sample_weight=1 + y),
         ),
-        (["p.npy", "--probabilities"], lambda z, y: tepid.from_logits(z)),
-        (["grid.npy", "--class-axis", "1"], lambda z, y: tepid.from_logits(z)),
-        (["grid.npy", "--class-axis", "-2"], lambda z, y: tepid.from_logits(z)),
-        (["z.npy", "--threads", "1"], lambda z, y: tepid.from_logits(z)),
-        (["both.npz"], lambda z, y: tepid.from_logits(z)),
-        (["both.npz#logits", "--labels", "both.npz#labels"], tepid.from_labels),
-        (["both.npz", "--labels", "both.npz"], tepid.from_labels),
-        (["both.npz", "--labels", "labels"], tepid.from_labels),
-        (["z.csv", "--labels", "labels"], tepid.from_labels),
-        (["z.csv", "--labels", "z.csv#labels"], tepid.from_labels),
-        (["z.csv", "--labels", "y.npy"], tepid.from_labels),
-        (["plain.csv"], lambda z, y: tepid.from_logits(z)),
-        (["plain.csv", "--no-header"], lambda z, y: tepid.from_logits(z)),
-        (["plain.csv", "--columns", "0,2"], lambda z, y: tepid.from_logits(z[:, [0, 2]])),
-        (["z.csv"], lambda z, y: tepid.from_logits(z)),
-        (["z.csv", "--header"], lambda z, y: tepid.from_logits(z)),
-        (["z.csv", "--columns", "logit_*"], lambda z, y: tepid.from_logits(z)),
-        (["z.csv", "--columns", "l*", "--labels", "labels"], tepid.from_labels),
-        (["named.csv", "--columns", "cat,dog,eel,fox"], lambda z, y: tepid.from_logits(z)),
-        (["named.csv", "--columns", "cat, dog, eel, fox", "--labels", "label"], tepid.from_labels),
+        (["p.npy", "--probabilities"], lambda z, y: tepid.uts(z)),
+        (["grid.npy", "--class-axis", "1"], lambda z, y: tepid.uts(z)),
+        (["grid.npy", "--class-axis", "-2"], lambda z, y: tepid.uts(z)),
+        (["z.npy", "--threads", "1"], lambda z, y: tepid.uts(z)),
+        (["both.npz"], lambda z, y: tepid.uts(z)),
+        (["both.npz#logits", "--labels", "both.npz#labels"], tepid.temperature_scaling),
+        (["both.npz", "--labels", "both.npz"], tepid.temperature_scaling),
+        (["both.npz", "--labels", "labels"], tepid.temperature_scaling),
+        (["z.csv", "--labels", "labels"], tepid.temperature_scaling),
+        (["z.csv", "--labels", "z.csv#labels"], tepid.temperature_scaling),
+        (["z.csv", "--labels", "y.npy"], tepid.temperature_scaling),
+        (["plain.csv"], lambda z, y: tepid.uts(z)),
+        (["plain.csv", "--no-header"], lambda z, y: tepid.uts(z)),
+        (["plain.csv", "--columns", "0,2"], lambda z, y: tepid.uts(z[:, [0, 2]])),
+        (["z.csv"], lambda z, y: tepid.uts(z)),
+        (["z.csv", "--header"], lambda z, y: tepid.uts(z)),
+        (["z.csv", "--columns", "logit_*"], lambda z, y: tepid.uts(z)),
+        (["z.csv", "--columns", "l*", "--labels", "labels"], tepid.temperature_scaling),
+        (["named.csv", "--columns", "cat,dog,eel,fox"], lambda z, y: tepid.uts(z)),
+        (
+            ["named.csv", "--columns", "cat, dog, eel, fox", "--labels", "label"],
+            tepid.temperature_scaling,
+        ),
         (
             ["split.csv", "--where", "fold=1", "--labels", "labels"],
-            lambda z, y: tepid.from_labels(z[1::3], y[1::3]),
+            lambda z, y: tepid.temperature_scaling(z[1::3], y[1::3]),
         ),
         (
             ["split.csv", "--where", "fold=1", "--where", "labels=2"],
-            lambda z, y: tepid.from_logits(z[1::3][y[1::3] == 2]),
+            lambda z, y: tepid.uts(z[1::3][y[1::3] == 2]),
         ),
         (
             ["split.csv", "--sample-weight", "fold", "--accuracy", "0.7"],
-            lambda z, y: tepid.from_accuracy(z, 0.7, sample_weight=np.arange(len(y)) % 3),
+            lambda z, y: tepid.match_accuracy(z, 0.7, sample_weight=np.arange(len(y)) % 3),
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -222,7 +225,7 @@ def test_several_options_work_together(made, tepid_here):
         tepid_here("fit", "split.csv", "--debias", "--deviations", "0.5", "--where", "fold=1",
                "--columns", "z*", "--threads", "2", "--json")
     )  # fmt: skip
-    t = tepid.from_logits(made[0][1::3], debias=True, deviations=0.5)
+    t = tepid.uts(made[0][1::3], debias=True, deviations=0.5)
     assert printed["temperature"] == pytest.approx(t.value, rel=1e-9)
     assert printed["method"] == t.method == "uts-debiased"
 
@@ -240,7 +243,7 @@ NOTE = "note The values of p.npy look like probabilities but were read as logits
         "score p.npy y.npy --draws 0",
         "compare p.npy y.npy --splits 1",
         "report p.npy -o out.html",
-        "summarise p.npy -o out.npz",
+        "summarize p.npy -o out.npz",
     ],
 )
 def test_probabilities_that_are_read_as_logits_are_noted_once(line, tepid_here):
@@ -263,14 +266,14 @@ def test_a_header_of_numbers_is_asked_for(made, tepid_here):
     for option, rows in (("--header", z), ("--no-header", np.vstack([[0, 1, 2, 3], z]))):
         printed = _json(tepid_here("fit", "numbered.csv", option, "--json"))
         assert printed["samples"] == len(rows)
-        assert printed["temperature"] == pytest.approx(tepid.from_logits(rows).value, rel=1e-6)
+        assert printed["temperature"] == pytest.approx(tepid.uts(rows).value, rel=1e-6)
 
 
 def test_a_column_called_label_has_no_meaning(made, tepid_here):
     z, y = made
     _write_csv("guess.csv", ["z0", "z1", "z2", "z3", "label", "weight", "group"], z, y, y, y)
     printed = _json(tepid_here("fit", "guess.csv", "--json"))
-    assert printed == json.loads(json.dumps(tepid.from_logits(z).as_dict()))
+    assert printed == json.loads(json.dumps(tepid.uts(z).as_dict()))
     code, _, err = tepid_here("score", "guess.csv")
     assert code == 2
     assert "labels must name a column of guess.csv" in err
@@ -848,9 +851,9 @@ def test_fit_takes_each_kind_of_evidence(folder, made, tepid_here):
     np.save(folder / "other.npy", other)
     np.save(folder / "more.npy", more)
     expected = {
-        "--accuracy 0.8±0.02": tepid.from_accuracy(z, 0.8, standard_error=0.02),
-        "--accuracy 0.8+-0.02": tepid.from_accuracy(z, 0.8, standard_error=0.02),
-        "--correct 80 --of 100": tepid.from_accuracy(
+        "--accuracy 0.8±0.02": tepid.match_accuracy(z, 0.8, standard_error=0.02),
+        "--accuracy 0.8+-0.02": tepid.match_accuracy(z, 0.8, standard_error=0.02),
+        "--correct 80 --of 100": tepid.match_accuracy(
             z, 0.8, standard_error=tepid.counted(80, 100)[1]
         ),
         "--also other.npy": tepid.from_models(z, other),
@@ -1012,7 +1015,7 @@ def test_names_of_files_are_printed_as_they_are(stem, hostile, tepid_here):
         (("score", z, y, "-c", cal, "--draws", "0"),),
         (("compare", z, y, "--splits", "1"),),
         (("report", z, "--labels", y, "-c", cal, "-o", html), html),
-        (("summarise", z, "-o", sums), sums),
+        (("summarize", z, "-o", sums), sums),
         (("merge", sums, "-o", sums), sums),
         (("lab", "odds", z, "-o", cal), cal),
     ):
@@ -1038,7 +1041,7 @@ def test_names_of_files_are_noted_and_refused_as_they_are(stem, hostile, tepid_h
         ("apply", "cal.json", name(".npy"), "-o", "out.npy"),
         ("score", name(".npy"), "y.npy"),
         ("report", name(".npy"), "-o", "out.html"),
-        ("summarise", name(".npy"), "-o", "out.npz"),
+        ("summarize", name(".npy"), "-o", "out.npz"),
         ("lab", "odds", name(".npy")),
     ):
         code, out, err = tepid_here(*line)

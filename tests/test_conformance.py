@@ -21,9 +21,9 @@ from tests.precision import CONFIDENCE, apart
 
 ACCURACY = 0.7
 FITS = {
-    "uts": lambda z, y: tepid.from_logits(z),
-    "labels": tepid.from_labels,
-    "accuracy": lambda z, y: tepid.from_accuracy(z, ACCURACY),
+    "uts": lambda z, y: tepid.uts(z),
+    "labels": tepid.temperature_scaling,
+    "accuracy": lambda z, y: tepid.match_accuracy(z, ACCURACY),
 }
 every_method = pytest.mark.parametrize("method", FITS)
 
@@ -131,7 +131,7 @@ def test_the_temperature_grows_with_the_scale(method, scale):
 @pytest.mark.parametrize("scale", [1, 50, 0.02, 1e6, 1e-6])
 def test_separable_labels_are_at_the_bound(scale):
     z = scale * _made(1000, 20)[0]
-    t = tepid.from_labels(z, z.argmax(axis=1))
+    t = tepid.temperature_scaling(z, z.argmax(axis=1))
     _assert_at_bound(t)
     assert float(t) < 0.1 * scale
     assert t.implied_accuracy == pytest.approx(t(z).max(axis=1).mean(), abs=CONFIDENCE)
@@ -141,8 +141,8 @@ def test_separable_labels_are_at_the_bound(scale):
 
 def test_a_network_without_any_doubt_is_at_the_bound_of_uts():
     z = 1e4 * np.eye(5)[np.arange(2000) % 5]
-    _assert_at_bound(tepid.from_logits(z))
-    _assert_at_bound(tepid.from_accuracy(z, 1.0))
+    _assert_at_bound(tepid.uts(z))
+    _assert_at_bound(tepid.match_accuracy(z, 1.0))
 
 
 def test_one_error_makes_separable_labels_identified():
@@ -229,7 +229,7 @@ def test_a_label_out_of_range_is_refused(label, dtype):
     y[1717] = label
     said = rf"^labels must be in 0\.\.19, got {label} at row 1717$"
     with pytest.raises(tepid.InputError, match=said):
-        tepid.from_labels(z, y)
+        tepid.temperature_scaling(z, y)
 
 
 @every_method
@@ -267,15 +267,15 @@ def test_constant_logits_beside_a_masked_class_identify_nothing(method, rng):
 
 def test_rows_of_one_class_each_identify_nothing():
     z = np.where(np.eye(4)[np.arange(400) % 4] > 0, 1.0, -np.inf)
-    assert tepid.from_labels(z, z.argmax(axis=1)).status == "not-identified"
-    assert tepid.from_logits(z).status == "not-identified"
+    assert tepid.temperature_scaling(z, z.argmax(axis=1)).status == "not-identified"
+    assert tepid.uts(z).status == "not-identified"
 
 
 @pytest.mark.parametrize("scale", [1, 50, 0.02, 1e6, 1e-6])
 @pytest.mark.parametrize("k", [3, 120])
 def test_labels_worse_than_chance_are_at_the_bound_and_never_flip_the_prediction(k, scale):
     z = scale * _made(1000, k)[0]
-    t = tepid.from_labels(z, z.argmin(axis=1))
+    t = tepid.temperature_scaling(z, z.argmin(axis=1))
     _assert_at_bound(t)
     assert float(t) > 10 * scale
     # Near 1/k a relative tolerance would ask for more digits than float32 has: its error is
@@ -291,23 +291,23 @@ def test_labels_worse_than_chance_are_at_the_bound_and_never_flip_the_prediction
 def test_an_accuracy_worse_than_chance_is_at_the_bound():
     z = _made(1000, 5)[0]
     for accuracy in (0.2, 0.1, 1e-9):
-        t = tepid.from_accuracy(z, accuracy)
+        t = tepid.match_accuracy(z, accuracy)
         _assert_at_bound(t)
         assert float(t) > 10
-    assert tepid.from_accuracy(z, 0.21).status == "ok"
+    assert tepid.match_accuracy(z, 0.21).status == "ok"
 
 
 def test_a_perfect_accuracy_is_at_the_bound():
     z = _made(1000, 5)[0]
-    t = tepid.from_accuracy(z, 1.0)
+    t = tepid.match_accuracy(z, 1.0)
     _assert_at_bound(t)
     assert float(t) < 0.1
 
 
 def test_an_accuracy_beyond_what_tied_rows_allow_is_at_the_bound():
     z = np.array([[1.0, 1.0, 0.0], [2.0, 0.0, 0.0]])
-    _assert_at_bound(tepid.from_accuracy(z, 0.76))
-    t = tepid.from_accuracy(z, 0.74)
+    _assert_at_bound(tepid.match_accuracy(z, 0.76))
+    t = tepid.match_accuracy(z, 0.74)
     assert t.status == "ok"
     # Confidence changes by less than log T does.
     assert t(z).max(axis=1).mean() == pytest.approx(0.74, abs=t.precision)
@@ -358,8 +358,8 @@ def test_two_classes_are_right(method, scale, form):
 @pytest.mark.parametrize("form", [np.array([3.0]), np.array([[3.0]]), np.array([[0.0, 3.0, 1.0]])])
 def test_one_row_is_at_the_bound(form):
     k = 2 if form.size == 1 else 3
-    _assert_at_bound(tepid.from_logits(form))
-    right, wrong = tepid.from_labels(form, [1]), tepid.from_labels(form, [0])
+    _assert_at_bound(tepid.uts(form))
+    right, wrong = tepid.temperature_scaling(form, [1]), tepid.temperature_scaling(form, [0])
     _assert_at_bound(right)
     _assert_at_bound(wrong)
     assert float(right) < 1 < float(wrong)
@@ -370,7 +370,7 @@ def test_one_row_is_at_the_bound(form):
 
 def test_fewer_rows_than_classes_are_said():
     z, y = _made(30, 120)
-    for t in (tepid.from_logits(z), tepid.from_labels(z, y), tepid.from_accuracy(z, 0.7)):
+    for t in (tepid.uts(z), tepid.temperature_scaling(z, y), tepid.match_accuracy(z, 0.7)):
         assert any("fewer rows (30) than classes (120)" in sentence for sentence in t.warnings)
 
 
@@ -514,6 +514,6 @@ def _sklearn(z, y):
 def test_labels_agree_with_scikit_learn(scale):
     z, y = _made(3000, 10)
     theirs, probabilities = _sklearn(scale * z, y)
-    t = tepid.from_labels(scale * z, y)
+    t = tepid.temperature_scaling(scale * z, y)
     assert float(t) == pytest.approx(theirs, rel=1e-4)
     np.testing.assert_allclose(t(scale * z), probabilities, atol=1e-4)

@@ -17,9 +17,9 @@ Z, Y = TABLE.logits, TABLE.beside["y"]
 PLAIN = TABLE.without("w", "site")  # y, id and latency_ms beside the logits
 UNNUMBERED = replace(PLAIN, names=("a", "b", "c", "d"))
 LABEL_FREE = {
-    "from_logits": tepid.from_logits,
+    "uts": tepid.uts,
     "guarded": tepid.guarded,
-    "from_accuracy": lambda z, **options: tepid.from_accuracy(z, 0.9, **options),
+    "match_accuracy": lambda z, **options: tepid.match_accuracy(z, 0.9, **options),
 }
 ANY_NAME = re.compile(r"[^\s,:;'\"()]*\.(?:parquet|csv|feather|arrow|ipc)(?:\.\w+)?")
 
@@ -34,7 +34,7 @@ def _spark_stops():
 def known():
     """The temperatures of the array."""
     found = {name: method(Z) for name, method in LABEL_FREE.items()}
-    found["from_labels"] = tepid.from_labels(Z, Y)
+    found["temperature_scaling"] = tepid.temperature_scaling(Z, Y)
     assert {t.status for t in found.values()} == {"ok"}  # a guard that abstains always agrees
     return {name: t.value for name, t in found.items()}
 
@@ -65,7 +65,9 @@ def test_every_container_gives_the_same_temperature(container, name, known, tmp_
 @pytest.mark.parametrize("container", every())
 def test_every_container_gives_the_same_temperature_with_labels(container, known, tmp_path):
     data = container.write(tmp_path, PLAIN)
-    assert tepid.from_labels(data, container.labels(PLAIN)).value == _same(known["from_labels"])
+    assert tepid.temperature_scaling(data, container.labels(PLAIN)).value == _same(
+        known["temperature_scaling"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,16 +75,16 @@ def test_every_container_gives_the_same_temperature_with_labels(container, known
 )
 def test_labels_may_be_an_array_beside_any_container(container, known, tmp_path):
     data = container.write(tmp_path, PLAIN)
-    assert tepid.from_labels(data, Y).value == _same(known["from_labels"])
-    assert tepid.from_labels(data, Y.tolist()).value == _same(known["from_labels"])
+    assert tepid.temperature_scaling(data, Y).value == _same(known["temperature_scaling"])
+    assert tepid.temperature_scaling(data, Y.tolist()).value == _same(known["temperature_scaling"])
 
 
 @pytest.mark.parametrize("container", every())
 def test_every_container_can_be_opened_first(container, known, tmp_path):
     data = container.write(tmp_path, PLAIN)
     opened = tepid.sources.open_source(data, labels=container.labels(PLAIN))
-    assert tepid.from_labels(opened).value == _same(known["from_labels"])
-    assert tepid.from_logits(opened).value == _same(known["from_logits"])
+    assert tepid.temperature_scaling(opened).value == _same(known["temperature_scaling"])
+    assert tepid.uts(opened).value == _same(known["uts"])
 
 
 # --- columns that are no logits
@@ -104,9 +106,9 @@ def test_other_columns_do_not_matter_to_a_label_free_method(container, name, kno
 def test_no_column_is_used_for_its_name(container, column, known, tmp_path):
     beside = {column: Y + 0.5}
     data = container.write(tmp_path, replace(TABLE, beside=beside))
-    assert tepid.from_logits(data).value == _same(known["from_logits"])
+    assert tepid.uts(data).value == _same(known["uts"])
     with pytest.raises(tepid.InputError, match="labels"):
-        tepid.from_labels(data)
+        tepid.temperature_scaling(data)
 
 
 # --- which columns are logits
@@ -122,7 +124,7 @@ def _without_file(said, data):
 
 @pytest.fixture(scope="module")
 def unnumbered_refusal():
-    return _refusal(tepid.from_logits, containers.arrow_numbered(UNNUMBERED))
+    return _refusal(tepid.uts, containers.arrow_numbered(UNNUMBERED))
 
 
 @pytest.mark.parametrize("container", every("numbered"))
@@ -130,7 +132,7 @@ def test_columns_without_numbers_are_refused_in_the_same_words(
     container, unnumbered_refusal, tmp_path
 ):
     data = container.write(tmp_path, UNNUMBERED)
-    said = _refusal(tepid.from_logits, data)
+    said = _refusal(tepid.uts, data)
     assert "columns" in said
     for name in UNNUMBERED.columns():
         assert re.search(rf"\b{name}\b", said)
@@ -143,21 +145,23 @@ def test_columns_are_chosen_by_their_names(container, known, tmp_path):
     chosen = {"columns": ["a", "b", "c", "d"]}
     for name, method in LABEL_FREE.items():
         assert method(data, **chosen).value == _same(known[name])
-    assert tepid.from_labels(data, "y", **chosen).value == _same(known["from_labels"])
+    assert tepid.temperature_scaling(data, "y", **chosen).value == _same(
+        known["temperature_scaling"]
+    )
 
 
 @pytest.mark.parametrize("container", every("numbered"))
 def test_chosen_columns_are_classes_in_the_order_of_the_choice(container, tmp_path):
     data = container.write(tmp_path, UNNUMBERED)
-    expected = tepid.from_labels(Z[:, [3, 1, 0, 2]], Y).value
-    found = tepid.from_labels(data, "y", columns=["d", "b", "a", "c"]).value
+    expected = tepid.temperature_scaling(Z[:, [3, 1, 0, 2]], Y).value
+    found = tepid.temperature_scaling(data, "y", columns=["d", "b", "a", "c"]).value
     assert found == _same(expected)
 
 
 @pytest.mark.parametrize("container", every("numbered"))
 def test_a_chosen_column_that_is_not_there_is_refused(container, tmp_path):
     data = container.write(tmp_path, UNNUMBERED)
-    said = _refusal(tepid.from_logits, data, columns=["a", "b", "nothing"])
+    said = _refusal(tepid.uts, data, columns=["a", "b", "nothing"])
     assert "nothing" in said
     assert "columns" in said
 
@@ -166,8 +170,8 @@ def test_a_chosen_column_that_is_not_there_is_refused(container, tmp_path):
 def test_the_column_of_lists_is_chosen_by_its_name(container, known, tmp_path):
     data = container.write(tmp_path, PLAIN)
     for columns in ("logits", ["logits"]):
-        assert tepid.from_logits(data, columns=columns).value == _same(known["from_logits"])
-    assert "nothing" in _refusal(tepid.from_logits, data, columns="nothing")
+        assert tepid.uts(data, columns=columns).value == _same(known["uts"])
+    assert "nothing" in _refusal(tepid.uts, data, columns="nothing")
 
 
 @pytest.mark.parametrize(
@@ -184,7 +188,7 @@ def test_the_column_of_lists_is_chosen_by_its_name(container, known, tmp_path):
 def test_numbered_columns_are_classes_by_number(container, names, known, tmp_path):
     order = (names[2], "y", names[0], "id", names[3], names[1], "latency_ms")
     data = container.write(tmp_path, replace(PLAIN, names=names, order=order))
-    assert tepid.from_labels(data, "y").value == _same(known["from_labels"])
+    assert tepid.temperature_scaling(data, "y").value == _same(known["temperature_scaling"])
 
 
 @pytest.mark.parametrize("container", every("numbered"))
@@ -192,15 +196,15 @@ def test_ten_comes_after_nine(container, tmp_path):
     many = containers.made(classes=12)
     order = (*sorted(many.names), "y")  # logit_10 before logit_2
     data = container.write(tmp_path, replace(many, order=order))
-    expected = tepid.from_labels(many.logits, many.beside["y"]).value
-    assert tepid.from_labels(data, "y").value == _same(expected)
+    expected = tepid.temperature_scaling(many.logits, many.beside["y"]).value
+    assert tepid.temperature_scaling(data, "y").value == _same(expected)
 
 
 @pytest.mark.parametrize("names", [("z0", "z1", "z3", "z4"), ("z2", "z3", "z4", "z5")])
 @pytest.mark.parametrize("container", every("numbered"))
 def test_numbers_with_a_gap_are_refused(container, names, tmp_path):
     data = container.write(tmp_path, replace(PLAIN, names=names))
-    assert "columns" in _refusal(tepid.from_logits, data)
+    assert "columns" in _refusal(tepid.uts, data)
 
 
 @pytest.mark.parametrize("container", every("numbered"))
@@ -208,20 +212,20 @@ def test_two_sets_of_numbered_columns_are_refused(container, known, tmp_path):
     p = np.exp(Z) / np.exp(Z).sum(axis=1, keepdims=True)
     beside = {"y": Y} | {f"prob_{k}": p[:, k] for k in range(4)}
     data = container.write(tmp_path, replace(TABLE, beside=beside))
-    said = _refusal(tepid.from_logits, data)
+    said = _refusal(tepid.uts, data)
     for candidate in ("logit_", "prob_", "columns"):
         assert candidate in said
-    t = tepid.from_logits(data, columns="logit_*")
-    assert t.value == _same(known["from_logits"])
+    t = tepid.uts(data, columns="logit_*")
+    assert t.value == _same(known["uts"])
 
 
 @pytest.mark.parametrize("container", every("lists"))
 def test_two_columns_of_lists_are_refused(container, known, tmp_path):
     data = container.write(tmp_path, replace(TABLE, beside={"embedding": Z[:, :2]}))
-    said = _refusal(tepid.from_logits, data)
+    said = _refusal(tepid.uts, data)
     for candidate in ("logits", "embedding", "columns"):
         assert candidate in said
-    assert tepid.from_logits(data, columns="logits").value == _same(known["from_logits"])
+    assert tepid.uts(data, columns="logits").value == _same(known["uts"])
 
 
 @pytest.mark.parametrize("container", every("numbered"))
@@ -229,9 +233,9 @@ def test_named_columns_are_set_aside_before_logits_are_looked_for(container, kno
     beside = {"fold_0": Y, "fold_1": TABLE.beside["w"]}
     data = container.write(tmp_path, replace(TABLE, beside=beside))
     for candidate in ("logit_", "fold_"):
-        assert candidate in _refusal(tepid.from_logits, data)
-    t = tepid.from_labels(data, "fold_0")  # fold_1 alone is no set of classes
-    assert t.value == _same(known["from_labels"])
+        assert candidate in _refusal(tepid.uts, data)
+    t = tepid.temperature_scaling(data, "fold_0")  # fold_1 alone is no set of classes
+    assert t.value == _same(known["temperature_scaling"])
 
 
 # --- weights and groups
@@ -249,27 +253,29 @@ def test_weights_and_groups_are_columns_of_the_table(container, tmp_path):
     data = container.write(tmp_path, TABLE)
     named = {"sample_weight": "w", "groups": "site"}
     arrays = {"sample_weight": TABLE.beside["w"], "groups": TABLE.beside["site"]}
-    _assert_same_groups(tepid.from_logits(data, **named), tepid.from_logits(Z, **arrays))
-    _assert_same_groups(tepid.from_labels(data, "y", **named), tepid.from_labels(Z, Y, **arrays))
+    _assert_same_groups(tepid.uts(data, **named), tepid.uts(Z, **arrays))
+    _assert_same_groups(
+        tepid.temperature_scaling(data, "y", **named), tepid.temperature_scaling(Z, Y, **arrays)
+    )
 
 
 @pytest.mark.parametrize("container", every("archive"))
 def test_weights_are_a_member_of_the_archive(container, tmp_path):
     data = container.write(tmp_path, TABLE)
     w = TABLE.beside["w"]
-    found = tepid.from_labels(data, "y", sample_weight="w").value
-    assert found == _same(tepid.from_labels(Z, Y, sample_weight=w).value)
-    found = tepid.from_logits(data, sample_weight="w").value
-    assert found == _same(tepid.from_logits(Z, sample_weight=w).value)
+    found = tepid.temperature_scaling(data, "y", sample_weight="w").value
+    assert found == _same(tepid.temperature_scaling(Z, Y, sample_weight=w).value)
+    found = tepid.uts(data, sample_weight="w").value
+    assert found == _same(tepid.uts(Z, sample_weight=w).value)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "pandas", "folder of parquet"])
 def test_a_named_column_goes_with_an_array(kind, tmp_path):
     data = containers.NUMBERED[kind](tmp_path, TABLE)
     w, site = TABLE.beside["w"], TABLE.beside["site"]
-    expected = tepid.from_logits(Z, sample_weight=w, groups=site)
-    _assert_same_groups(tepid.from_logits(data, sample_weight="w", groups=site), expected)
-    _assert_same_groups(tepid.from_logits(data, sample_weight=w, groups="site"), expected)
+    expected = tepid.uts(Z, sample_weight=w, groups=site)
+    _assert_same_groups(tepid.uts(data, sample_weight="w", groups=site), expected)
+    _assert_same_groups(tepid.uts(data, sample_weight=w, groups="site"), expected)
 
 
 @pytest.mark.parametrize("role", ["labels", "sample_weight", "groups"])
@@ -277,7 +283,7 @@ def test_a_named_column_goes_with_an_array(kind, tmp_path):
 def test_a_name_that_is_not_there_is_refused(container, role, tmp_path):
     data = container.write(tmp_path, PLAIN)
     with pytest.raises(tepid.InputError, match="nothing") as caught:
-        tepid.from_labels(data, **({"labels": "y"} | {role: "nothing"}))
+        tepid.temperature_scaling(data, **({"labels": "y"} | {role: "nothing"}))
     assert role in str(caught.value)
 
 
@@ -412,7 +418,7 @@ def test_labels_that_cannot_be_read_do_not_matter_without_them(kind, known, tmp_
 @pytest.mark.parametrize("kind", [k for k in UNREADABLE if not k.startswith(("dask", "duck", "s"))])
 def test_labels_that_cannot_be_read_are_refused_where_they_are_named(kind, tmp_path):
     data = UNREADABLE[kind](tmp_path)
-    _refusal(tepid.from_labels, data, "y")
+    _refusal(tepid.temperature_scaling, data, "y")
 
 
 def test_a_label_array_of_dask_is_computed_only_where_it_is_used(tmp_path):
@@ -420,4 +426,4 @@ def test_a_label_array_of_dask_is_computed_only_where_it_is_used(tmp_path):
     z = containers.dask_array(tmp_path, PLAIN)
     y = da.from_array(Y, chunks=90).map_blocks(_fail, dtype=Y.dtype, meta=np.empty(0, Y.dtype))
     opened = tepid.sources.open_source(z, labels=y)
-    assert tepid.from_logits(opened).value == _same(tepid.from_logits(Z).value)
+    assert tepid.uts(opened).value == _same(tepid.uts(Z).value)

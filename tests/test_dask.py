@@ -28,10 +28,10 @@ CUTS = {
     "many": (100,) * 30 + (1,),
 }
 METHODS = {
-    "logits": lambda z, y: tepid.from_logits(z),
-    "debiased": lambda z, y: tepid.from_logits(z, debias=True),
-    "labels": tepid.from_labels,
-    "accuracy": lambda z, y: tepid.from_accuracy(z, 0.6),
+    "logits": lambda z, y: tepid.uts(z),
+    "debiased": lambda z, y: tepid.uts(z, debias=True),
+    "labels": tepid.temperature_scaling,
+    "accuracy": lambda z, y: tepid.match_accuracy(z, 0.6),
     "odds": lambda z, y: from_odds(z),
     "guarded": lambda z, y: tepid.guarded(3 * z, budget=0.9),
     "models": lambda z, y: tepid.from_models(z, 1.5 * z**3),
@@ -67,26 +67,28 @@ def test_every_method_gives_the_same_on_every_cut(rows, alone, name, cuts):
 
 def test_classes_in_several_chunks_are_brought_together(rows, alone):
     z = da.from_array(rows[0], chunks=(700, 2))
-    assert tepid.from_logits(z).value == pytest.approx(alone["logits"], rel=1e-9)
+    assert tepid.uts(z).value == pytest.approx(alone["logits"], rel=1e-9)
 
 
 def test_labels_may_be_cut_elsewhere_or_be_in_memory(rows, alone):
     z = da.from_array(rows[0], chunks=(700, CLASSES))
     for labels in (da.from_array(rows[1], chunks=999), rows[1]):
-        assert tepid.from_labels(z, labels).value == pytest.approx(alone["labels"], rel=1e-9)
+        assert tepid.temperature_scaling(z, labels).value == pytest.approx(
+            alone["labels"], rel=1e-9
+        )
 
 
 def test_binary_logits_of_one_dimension_are_read(rows):
     z = rows[0][:, 0]
-    t = tepid.from_accuracy(da.from_array(z, chunks=500), 0.7)
-    assert t.value == pytest.approx(tepid.from_accuracy(z, 0.7).value, rel=1e-9)
+    t = tepid.match_accuracy(da.from_array(z, chunks=500), 0.7)
+    assert t.value == pytest.approx(tepid.match_accuracy(z, 0.7).value, rel=1e-9)
 
 
 def test_probabilities_are_read_as_such(rows):
     p = _softmax(rows[0])
     lazy = tepid.sources.open_source(da.from_array(p, chunks=(700, CLASSES)), probabilities=True)
     here = tepid.sources.open_source(p, probabilities=True)
-    assert tepid.from_logits(lazy).value == pytest.approx(tepid.from_logits(here).value, rel=1e-9)
+    assert tepid.uts(lazy).value == pytest.approx(tepid.uts(here).value, rel=1e-9)
 
 
 def test_what_is_no_probability_is_named_with_its_partition(rows):
@@ -94,7 +96,7 @@ def test_what_is_no_probability_is_named_with_its_partition(rows):
     p[705, 1] = -1
     lazy = tepid.sources.open_source(da.from_array(p, chunks=(700, CLASSES)), probabilities=True)
     with pytest.raises(tepid.InputError, match=r"partition 1 must .* row 5"):
-        tepid.from_logits(lazy)
+        tepid.uts(lazy)
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +108,8 @@ def frame(rows):
 
 
 def test_a_data_frame_has_its_labels_and_groups_in_columns(rows, frame):
-    lazy = tepid.from_labels(dd.from_pandas(frame, npartitions=5), "y", groups="site")
-    here = tepid.from_labels(*rows, groups=frame["site"].to_numpy())
+    lazy = tepid.temperature_scaling(dd.from_pandas(frame, npartitions=5), "y", groups="site")
+    here = tepid.temperature_scaling(*rows, groups=frame["site"].to_numpy())
     assert lazy.value == pytest.approx(here.value, rel=1e-9)
     for name, t in here.groups.items():
         assert lazy.groups[name].value == pytest.approx(t.value, rel=1e-9)
@@ -117,32 +119,32 @@ def test_a_data_frame_may_hold_the_logits_as_lists(rows, alone):
     table = pd.DataFrame({"logits": list(rows[0]), "y": rows[1]})
     with dask.config.set({"dataframe.convert-string": False}):  # which writes lists as text
         lazy = dd.from_pandas(table, npartitions=4)
-    assert tepid.from_labels(lazy, "y").value == pytest.approx(alone["labels"], rel=1e-9)
+    assert tepid.temperature_scaling(lazy, "y").value == pytest.approx(alone["labels"], rel=1e-9)
 
 
 def test_a_partition_that_a_filter_leaves_empty_changes_nothing(rows, frame):
     lazy = dd.from_pandas(frame, npartitions=5)
-    t = tepid.from_logits(lazy[lazy["id"] < 1000])
-    assert t.value == pytest.approx(tepid.from_logits(rows[0][:1000]).value, rel=1e-9)
+    t = tepid.uts(lazy[lazy["id"] < 1000])
+    assert t.value == pytest.approx(tepid.uts(rows[0][:1000]).value, rel=1e-9)
 
 
 def test_an_unknown_column_is_named(frame):
     lazy = dd.from_pandas(frame, npartitions=2)
     with pytest.raises(tepid.InputError, match=r"groups must name a column .*'place'"):
-        tepid.from_logits(lazy, groups="place")
+        tepid.uts(lazy, groups="place")
 
 
 def test_the_bad_row_is_named_with_its_partition(rows):
     z = rows[0].copy()
     z[1203, 4] = np.inf
     with pytest.raises(tepid.InputError, match=r"^partition 2 must be finite.* class 4 at row 3$"):
-        tepid.from_logits(da.from_array(z, chunks=(600, CLASSES)))
+        tepid.uts(da.from_array(z, chunks=(600, CLASSES)))
 
 
 def test_labels_that_are_too_few_are_counted(rows):
     z, y = da.from_array(rows[0], chunks=(600, CLASSES)), da.from_array(rows[1][:9], chunks=5)
     with pytest.raises(tepid.InputError, match=r"labels must have .* 3001 rows, got 9"):
-        tepid.from_labels(z, y)
+        tepid.temperature_scaling(z, y)
 
 
 def test_other_models_with_other_partitions_are_refused(rows):
@@ -157,25 +159,25 @@ def test_row_groups_of_one_parquet_file_are_parts(tmp_path):
     table.to_parquet(tmp_path / "z.parquet", row_group_size=1000)
     source = tepid.sources.open_source(tmp_path / "z.parquet")
     assert [part.rows for part in source.parts] == [5000, 4000]
-    found = tepid.from_accuracy(tmp_path / "z.parquet", 0.01, engine=Dask())
-    alone = tepid.from_accuracy(z, 0.01)
+    found = tepid.match_accuracy(tmp_path / "z.parquet", 0.01, engine=Dask())
+    alone = tepid.match_accuracy(z, 0.01)
     assert found.value == pytest.approx(alone.value, rel=1e-9)
 
 
 def test_halves_of_rows_that_are_not_counted_are_refused(rows, tmp_path):
     for number, part in enumerate(np.array_split(rows[0], 3)):
         np.savetxt(tmp_path / f"{number}.csv", part, delimiter=",")
-    assert tepid.from_logits(tmp_path, engine=Dask()).samples == ROWS
+    assert tepid.uts(tmp_path, engine=Dask()).samples == ROWS
     said = (
         r"^logits must have numbered rows .* got parts before [12].csv whose rows are not counted$"
     )
     with pytest.raises(tepid.InputError, match=said):
-        tepid.from_logits(tmp_path, debias=True, engine=Dask())
+        tepid.uts(tmp_path, debias=True, engine=Dask())
 
 
 def test_an_array_of_no_rows_is_refused():
     with pytest.raises(tepid.InputError, match="at least one row"):
-        tepid.from_logits(da.zeros((0, 3), chunks=(5, 3)))
+        tepid.uts(da.zeros((0, 3), chunks=(5, 3)))
 
 
 def test_only_summaries_travel(rows):
@@ -186,7 +188,7 @@ def test_only_summaries_travel(rows):
             sizes.append(len(pickle.dumps(result)))
 
     with dask.callbacks.Callback(posttask=done):
-        tepid.from_accuracy(da.from_array(np.tile(rows[0], (40, 1)), chunks=(30000, CLASSES)), 0.6)
+        tepid.match_accuracy(da.from_array(np.tile(rows[0], (40, 1)), chunks=(30000, CLASSES)), 0.6)
     assert sizes
     assert max(sizes) < 40_000  # a partition has 720,000 bytes
 
@@ -261,8 +263,8 @@ def _forbidden():
 def test_a_cluster_gives_the_same(client, rows, alone, name):
     engine = Dask(client)
     method = {
-        "logits": tepid.from_logits,
-        "accuracy": lambda z, **o: tepid.from_accuracy(z, 0.6, **o),
+        "logits": tepid.uts,
+        "accuracy": lambda z, **o: tepid.match_accuracy(z, 0.6, **o),
     }
     t = method[name](_shards(rows[0]), engine=engine)
     assert t.value == pytest.approx(alone[name], rel=1e-9)
@@ -271,7 +273,7 @@ def test_a_cluster_gives_the_same(client, rows, alone, name):
 @pytest.mark.slow
 def test_a_task_that_fails_once_is_tried_again(client, rows, alone, tmp_path):
     source = _shards(rows[0], {2: _Once(tmp_path / "failed", _fail)})
-    t = tepid.from_logits(source, engine=Dask(client))
+    t = tepid.uts(source, engine=Dask(client))
     assert (tmp_path / "failed").exists()
     assert t.value == pytest.approx(alone["logits"], rel=1e-9)
 
@@ -279,7 +281,7 @@ def test_a_task_that_fails_once_is_tried_again(client, rows, alone, tmp_path):
 @pytest.mark.slow
 def test_a_worker_that_is_killed_changes_nothing(client, rows, alone, tmp_path):
     source = _shards(rows[0], {4: _Once(tmp_path / "killed", _die)})
-    t = tepid.from_logits(source, engine=Dask(client))
+    t = tepid.uts(source, engine=Dask(client))
     assert (tmp_path / "killed").exists()
     assert t.value == pytest.approx(alone["logits"], rel=1e-9)
 
@@ -288,4 +290,4 @@ def test_a_worker_that_is_killed_changes_nothing(client, rows, alone, tmp_path):
 def test_a_corrupt_shard_is_named_and_not_tried_again(client, rows):
     source = _shards(rows[0], {3: _forbidden})
     with pytest.raises(tepid.InputError, match="shard 3 must be whole"):
-        tepid.from_logits(source, engine=Dask(client))
+        tepid.uts(source, engine=Dask(client))

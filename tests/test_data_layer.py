@@ -72,27 +72,27 @@ def _json(result):
 @pytest.mark.parametrize("kind", ["pandas", "arrow table", "polars", "csv", "parquet"])
 def test_a_label_column_is_never_a_class(kind, name, tmp_path):
     table = replace(TABLE, beside={name: Y})
-    t = tepid.from_logits(containers.NUMBERED[kind](tmp_path, table))
-    assert (t.classes, t.value) == (4, _same(tepid.from_logits(Z).value))
+    t = tepid.uts(containers.NUMBERED[kind](tmp_path, table))
+    assert (t.classes, t.value) == (4, _same(tepid.uts(Z).value))
 
 
 @pytest.mark.parametrize("kind", ["pandas", "arrow table", "polars", "csv", "parquet"])
 def test_a_float_column_is_no_class_because_it_is_a_float(kind, tmp_path):
     table = containers.Table(Z[:, :3], {"latency_ms": TABLE.beside["latency_ms"]}, tuple("abc"))
     data = containers.NUMBERED[kind](tmp_path, table)
-    said = _refusal(tepid.from_logits, data)
+    said = _refusal(tepid.uts, data)
     for word in ("latency_ms", "columns"):
         assert word in said
-    t = tepid.from_logits(data, columns=["a", "b", "c"])
-    assert (t.classes, t.value) == (3, _same(tepid.from_logits(Z[:, :3]).value))
+    t = tepid.uts(data, columns=["a", "b", "c"])
+    assert (t.classes, t.value) == (3, _same(tepid.uts(Z[:, :3]).value))
 
 
 def test_text_in_numbered_columns_is_no_candidate(tmp_path):
     notes = {f"note_{k}": np.full(len(Z), "fine") for k in range(3)}
     table = replace(TABLE, beside=notes)
     for kind in ("pandas", "polars", "arrow table", "parquet", "feather"):
-        t = tepid.from_logits(containers.NUMBERED[kind](tmp_path, table))
-        assert t.value == _same(tepid.from_logits(Z).value)
+        t = tepid.uts(containers.NUMBERED[kind](tmp_path, table))
+        assert t.value == _same(tepid.uts(Z).value)
 
 
 @pytest.mark.parametrize("kind", ["pandas", "arrow table", "csv", "parquet", "folder of parquet"])
@@ -101,10 +101,10 @@ def test_a_glob_chooses_columns_in_the_order_of_the_table(kind, tmp_path):
     names = ("z_a", "z_b", "z_c", "z_d")
     table = containers.Table(Z, {"y": Y, "other": W}, names, order)
     data = containers.NUMBERED[kind](tmp_path, table)
-    expected = tepid.from_labels(Z[:, [1, 0, 3, 2]], Y).value
+    expected = tepid.temperature_scaling(Z[:, [1, 0, 3, 2]], Y).value
     for columns in ("z_*", ["z_*"], ["z_b", "z_a", "z_d*", "z_c"]):
-        assert tepid.from_labels(data, "y", columns=columns).value == _same(expected)
-    assert "columns" in _refusal(tepid.from_logits, data, columns="nothing*")
+        assert tepid.temperature_scaling(data, "y", columns=columns).value == _same(expected)
+    assert "columns" in _refusal(tepid.uts, data, columns="nothing*")
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
@@ -117,13 +117,13 @@ def test_columns_are_chosen_on_the_command_line(ending, work, tepid_here):
     file = f"z{ending}"
     _refused(tepid_here("fit", file), "columns", "latency_ms")
     args = ("fit", file, "--columns", "a,b,c,d", "--labels", "y", "--json")
-    assert _json(tepid_here(*args))["temperature"] == _same(tepid.from_labels(Z, Y).value)
+    assert _json(tepid_here(*args))["temperature"] == _same(tepid.temperature_scaling(Z, Y).value)
 
 
 def test_all_commands_take_columns(work, tepid_here):
     table = containers.Table(Z, {"labels": Y, "id": TABLE.beside["id"]}, tuple("abcd"))
     containers.write_csv(work / "z.csv", table)
-    tepid.from_labels(Z, Y).save("cal.json")
+    tepid.temperature_scaling(Z, Y).save("cal.json")
     for args in _commands("z.csv"):
         _refused(tepid_here(*args), "columns")
         code, _, err = tepid_here(*args, "--columns", "a,b,c,d")
@@ -139,7 +139,7 @@ def _commands(file, labels=()):
         ("compare", file, *labels, "--splits", "2"),
         ("report", file, "-o", "report.html"),
         ("advise", file),
-        ("summarise", file, "-o", "sums.npz"),
+        ("summarize", file, "-o", "sums.npz"),
     ]
 
 
@@ -152,12 +152,12 @@ def _commands(file, labels=()):
 def test_an_opened_source_is_described_once(argument, value):
     opened = open_source(Z, labels=Y)
     methods = {
-        tepid.from_logits: (),
+        tepid.uts: (),
         tepid.guarded: (),
-        tepid.from_accuracy: (0.9,),
-        tepid.from_labels: (),
+        tepid.match_accuracy: (0.9,),
+        tepid.temperature_scaling: (),
         from_odds: (),
-        tepid.summarise: (),
+        tepid.summarize: (),
     }
     for method, args in methods.items():
         assert argument in _refusal(method, opened, *args, **{argument: value})
@@ -166,14 +166,14 @@ def test_an_opened_source_is_described_once(argument, value):
 def test_a_table_opened_with_columns_is_not_given_them_again(tmp_path):
     path = containers.write_csv(tmp_path / "z.csv", replace(TABLE, names=tuple("abcd")))
     opened = open_source(path, columns=["a", "b", "c", "d"])
-    assert tepid.from_logits(opened).value == _same(tepid.from_logits(Z).value)
-    assert "columns" in _refusal(tepid.from_logits, opened, columns=["a", "b", "c", "d"])
+    assert tepid.uts(opened).value == _same(tepid.uts(Z).value)
+    assert "columns" in _refusal(tepid.uts, opened, columns=["a", "b", "c", "d"])
 
 
 def test_columns_of_an_array_are_refused(tmp_path):
     np.save(tmp_path / "z.npy", Z)
     for data in (Z, tmp_path / "z.npy", [Z[:9], Z[9:]]):
-        assert "columns" in _refusal(tepid.from_logits, data, columns=["a", "b"])
+        assert "columns" in _refusal(tepid.uts, data, columns=["a", "b"])
 
 
 def test_an_engine_that_a_method_cannot_use_is_refused(work, tepid_here):
@@ -185,8 +185,8 @@ def test_an_engine_that_a_method_cannot_use_is_refused(work, tepid_here):
 
 def test_weights_are_a_column_beside_groups_that_are_an_array(tmp_path):
     path = containers.NUMBERED["parquet"](tmp_path, TABLE)
-    found = tepid.from_logits(path, sample_weight="w", groups=SITE)
-    expected = tepid.from_logits(Z, sample_weight=W, groups=SITE)
+    found = tepid.uts(path, sample_weight="w", groups=SITE)
+    expected = tepid.uts(Z, sample_weight=W, groups=SITE)
     assert found.value == _same(expected.value)
     for name, own in expected.groups.items():
         assert found.groups[name].value == _same(own.value)
@@ -203,7 +203,7 @@ def test_what_was_removed_is_refused(work, tepid_here):
     with pytest.raises(TypeError, match="on_error"):
         open_source(Z, on_error="skip")
     assert importlib.util.find_spec("tepid.engines.checkpoint") is None
-    _refusal(tepid.from_logits, f"zip://z.csv::file://{work}/z.zip")
+    _refusal(tepid.uts, f"zip://z.csv::file://{work}/z.zip")
 
 
 # --- 6: the working directory does not matter
@@ -220,8 +220,8 @@ def test_a_plain_name_is_a_column_whatever_the_working_directory_holds(kind, the
             Path(name).mkdir()
         if there == "a folder of data":
             np.save(Path(name) / "part-0.npy", np.zeros(len(Z)))
-    expected = tepid.from_labels(Z, Y, sample_weight=W, groups=SITE)
-    found = tepid.from_labels(data, "y", sample_weight="w", groups="site")
+    expected = tepid.temperature_scaling(Z, Y, sample_weight=W, groups=SITE)
+    found = tepid.temperature_scaling(data, "y", sample_weight="w", groups="site")
     assert found.value == _same(expected.value)
     assert set(found.groups) == {"clinic", "field"}
 
@@ -241,7 +241,7 @@ def test_a_name_that_is_no_column_is_not_looked_for_in_the_working_directory(wor
     Path("site").mkdir()
     np.save("site/part-0.npy", np.zeros(len(Z), int))
     for word in ("groups", "site"):
-        assert word in _refusal(tepid.from_logits, path, groups="site")
+        assert word in _refusal(tepid.uts, path, groups="site")
 
 
 def test_an_ending_or_a_slash_makes_a_file(work):
@@ -250,11 +250,11 @@ def test_an_ending_or_a_slash_makes_a_file(work):
     Path("more").mkdir()
     np.save("more/part-0.npy", Y)
     np.savez("both.npz", truth=Y, logits=Z)
-    expected = tepid.from_labels(Z, Y).value
+    expected = tepid.temperature_scaling(Z, Y).value
     for labels in ("y.npy", "./y.npy", Path("y.npy"), "./more", "more/*.npy", "both.npz#truth"):
-        assert tepid.from_labels(path, labels).value == _same(expected)
+        assert tepid.temperature_scaling(path, labels).value == _same(expected)
     for labels in ("missing.npy", Path("y"), "./y"):
-        assert "labels" in _refusal(tepid.from_labels, path, labels)
+        assert "labels" in _refusal(tepid.temperature_scaling, path, labels)
 
 
 # --- 7: headers of CSV
@@ -274,22 +274,22 @@ def _csv(*lines):
 def test_a_first_line_with_a_word_is_a_header(header):
     wide = header.endswith("note")
     lines = [f"{row},{'fine' if wide else ''}".rstrip(",") for row in ROWS]
-    t = tepid.from_accuracy(_csv(header, *lines), 0.8)
-    expected = tepid.from_accuracy(NUMBERS, 0.8).value
+    t = tepid.match_accuracy(_csv(header, *lines), 0.8)
+    expected = tepid.match_accuracy(NUMBERS, 0.8).value
     assert (t.samples, t.classes, t.value) == (40, 3, _same(expected))
 
 
 @pytest.mark.parametrize("first", ["2,1,0", "3,1,2", "0,0,0", "0,2,4", "1.5,2,3", "-1e3,2,3.25"])
 def test_any_other_first_line_of_numbers_is_data(first):
     z = np.vstack([[float(cell) for cell in first.split(",")], NUMBERS])
-    t = tepid.from_accuracy(_csv(first, *ROWS), 0.8)
-    assert (t.samples, t.value) == (41, _same(tepid.from_accuracy(z, 0.8).value))
+    t = tepid.match_accuracy(_csv(first, *ROWS), 0.8)
+    assert (t.samples, t.value) == (41, _same(tepid.match_accuracy(z, 0.8).value))
 
 
 @pytest.mark.parametrize("first", ["0,1,2", "1,2,3"])
 def test_a_first_line_that_counts_is_ambiguous(first, tepid_here):
     path = _csv(first, *ROWS)
-    said = _refusal(tepid.from_accuracy, path, 0.8)
+    said = _refusal(tepid.match_accuracy, path, 0.8)
     assert "header" in said
     _refused(tepid_here("fit", path, "-o", "out.json"), "--header", "--no-header")
     assert not Path("out.json").exists()
@@ -298,7 +298,7 @@ def test_a_first_line_that_counts_is_ambiguous(first, tepid_here):
 def test_two_columns_are_ambiguous_too():
     for first in ("0,1", "1,2"):
         rows = [row.rpartition(",")[0] for row in ROWS]
-        assert "header" in _refusal(tepid.from_accuracy, _csv(first, *rows), 0.8)
+        assert "header" in _refusal(tepid.match_accuracy, _csv(first, *rows), 0.8)
 
 
 @pytest.mark.parametrize("first", ["0,1,2", "1,2,3"])
@@ -306,8 +306,8 @@ def test_two_columns_are_ambiguous_too():
 def test_the_user_decides_whether_the_first_line_is_a_header(first, header, tepid_here):
     path = _csv(first, *ROWS)
     z = NUMBERS if header else np.vstack([[float(cell) for cell in first.split(",")], NUMBERS])
-    expected = tepid.from_accuracy(z, 0.8).value
-    t = tepid.from_accuracy(open_source(path, header=header), 0.8)
+    expected = tepid.match_accuracy(z, 0.8).value
+    t = tepid.match_accuracy(open_source(path, header=header), 0.8)
     assert (t.samples, t.classes, t.value) == (len(z), 3, _same(expected))
     option = "--header" if header else "--no-header"
     printed = _json(tepid_here("fit", path, "--accuracy", "0.8", option, "--json"))
@@ -317,7 +317,7 @@ def test_the_user_decides_whether_the_first_line_is_a_header(first, header, tepi
 def test_a_header_of_words_cannot_be_data(tepid_here):
     path = _csv("z0,z1,z2", *ROWS)
     with pytest.raises(tepid.InputError, match="z0"):
-        tepid.from_logits(open_source(path, header=False))
+        tepid.uts(open_source(path, header=False))
     _refused(tepid_here("fit", path, "--no-header"), "z0")
 
 
@@ -334,8 +334,8 @@ def test_a_file_of_labels_may_begin_with_any_label(first, name, tepid_here):
     np.save("z.npy", Z[start:])
     lines = [name] * bool(name) + [str(label) for label in Y[start:]]
     Path("y.csv").write_text("\n".join(lines) + "\n", "utf-8")
-    expected = tepid.from_labels(Z[start:], Y[start:]).value
-    assert tepid.from_labels(Z[start:], "y.csv").value == _same(expected)
+    expected = tepid.temperature_scaling(Z[start:], Y[start:]).value
+    assert tepid.temperature_scaling(Z[start:], "y.csv").value == _same(expected)
     printed = _json(tepid_here("fit", "z.npy", "--labels", "y.csv", "--json"))
     assert printed["temperature"] == _same(expected)
 
@@ -343,8 +343,8 @@ def test_a_file_of_labels_may_begin_with_any_label(first, name, tepid_here):
 def test_labels_that_count_from_zero_are_labels():
     y = np.arange(4)
     Path("y.csv").write_text("0\n1\n2\n3\n", "utf-8")
-    expected = tepid.from_labels(Z[:4], y)
-    assert tepid.from_labels(Z[:4], "y.csv").samples == expected.samples == 4
+    expected = tepid.temperature_scaling(Z[:4], y)
+    assert tepid.temperature_scaling(Z[:4], "y.csv").samples == expected.samples == 4
 
 
 # --- 9: outputs stay inside of their folder
@@ -363,7 +363,7 @@ def _files(folder):
 
 def _apply_inside(tepid_here, top, *files):
     """Apply to files, and return the exit code and the files that were written or changed."""
-    tepid.from_labels(Z, Y).save("cal.json")
+    tepid.temperature_scaling(Z, Y).save("cal.json")
     before = _files(top)
     code, out, err = tepid_here("apply", "cal.json", *files, "-o", "out")
     after = _files(top)
@@ -484,8 +484,8 @@ def test_every_row_counts_once(data, loop, tepid_here):
     elif loop == "to each other":
         Path("data/a/loop").symlink_to("../b", target_is_directory=True)
         Path("data/b/loop").symlink_to("../a", target_is_directory=True)
-    t = tepid.from_logits(data)
-    assert (t.samples, t.value) == (len(Z), _same(tepid.from_logits(Z).value))
+    t = tepid.uts(data)
+    assert (t.samples, t.value) == (len(Z), _same(tepid.uts(Z).value))
     assert _json(tepid_here("fit", data, "--json"))["samples"] == len(Z)
 
 
@@ -542,7 +542,7 @@ def hostile_folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def verdicts(hostile_folder):
-    """What `tepid fit` and `tepid.from_logits` do with each file, in a process that may abort."""
+    """What `tepid fit` and `tepid.uts` do with each file, in a process that may abort."""
     logits = containers.write_npy(hostile_folder / "good.npy", hostile.TABLE.logits)
     for name in ("damaged", "misleading"):
         (hostile_folder / name).mkdir()
@@ -625,11 +625,11 @@ def test_misleading_labels_are_refused(name, verdicts, hostile_folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", [".arrow", ".feather"])
-@pytest.mark.parametrize("labelled", [False, True])
-def test_lists_outside_of_their_numbers_do_not_abort(ending, labelled, tmp_path):
+@pytest.mark.parametrize("labeled", [False, True])
+def test_lists_outside_of_their_numbers_do_not_abort(ending, labeled, tmp_path):
     path = containers.write_ipc(tmp_path / f"z{ending}", hostile.invalid_list_offsets())
     good = containers.write_npy(tmp_path / "z.npy", hostile.TABLE.logits[:10])
-    args = [str(good), "--labels", f"{path}#logits"] if labelled else [str(path)]
+    args = [str(good), "--labels", f"{path}#logits"] if labeled else [str(path)]
     done = subprocess.run(
         [sys.executable, "-m", "tepid", "fit", *args, "-o", str(tmp_path / "out.json")],
         capture_output=True,
@@ -669,7 +669,7 @@ def test_a_damaged_zarr_is_refused(name, work, tepid_here):
     ZARR[name](path)
     _refused(tepid_here("fit", "z.zarr", "-o", "out.json"))
     assert not Path("out.json").exists()
-    _refusal(tepid.from_logits, "z.zarr")
+    _refusal(tepid.uts, "z.zarr")
 
 
 def test_a_refusal_leaves_an_older_output_as_it_was(work, tepid_here):
@@ -686,7 +686,7 @@ def test_a_bad_row_is_named_with_its_file(ending, tmp_path):
     )
     wrong = Z.copy()
     wrong[95, 2] = np.nan  # row 5 of the third part, which begins at row 90
-    said = _refusal(tepid.from_logits, folder(tmp_path, replace(TABLE, logits=wrong)))
+    said = _refusal(tepid.uts, folder(tmp_path, replace(TABLE, logits=wrong)))
     assert f"part-10{ending}" in said
     assert "row 5" in said
 
@@ -719,22 +719,22 @@ def _other_model(z):
 
 
 def _call(z, **options):
-    t = tepid.from_labels(CALM, Y)
+    t = tepid.temperature_scaling(CALM, Y)
     return t(z, **options)
 
 
 PYTHON = {
-    "from_logits": lambda z, **options: tepid.from_logits(z, **options).value,
+    "uts": lambda z, **options: tepid.uts(z, **options).value,
     "guarded": lambda z, **options: tepid.guarded(z, **options).implied_accuracy,
-    "from_accuracy": lambda z, **options: tepid.from_accuracy(z, 0.8, **options).value,
+    "match_accuracy": lambda z, **options: tepid.match_accuracy(z, 0.8, **options).value,
     "from_odds": lambda z, **options: from_odds(z, **options).value,
     "from_models": lambda z, **options: tepid.from_models(z, _other_model(z), **options).value,
     "from_source": lambda z, **options: tepid.from_source(z, z[:200], Y[:200], **options).value,
     "from_few_labels": lambda z, **options: (
         tepid.from_few_labels(z, z[:60], Y[:60], **options).value
     ),
-    "from_labels": lambda z, **options: tepid.from_labels(z, Y, **options).value,
-    "summarise": lambda z, **options: tepid.from_summaries(tepid.summarise(z, Y, **options)).value,
+    "temperature_scaling": lambda z, **options: tepid.temperature_scaling(z, Y, **options).value,
+    "summarize": lambda z, **options: tepid.from_summaries(tepid.summarize(z, Y, **options)).value,
     "advise": lambda z, **options: tepid.advise(z, **options).confidence,
     "report.write": _write_report,
     "called": _call,
@@ -788,14 +788,14 @@ def test_probabilities_that_are_declared_are_their_logarithms(name):
 def test_probabilities_are_warned_of_in_containers(container, tmp_path):
     data = container.write(tmp_path, containers.Table(P))
     with pytest.warns(tepid.errors.ProbabilityWarning, match="probabilities=True"):
-        tepid.from_accuracy(data, 0.8)
-    found = tepid.from_accuracy(data, 0.8, probabilities=True).value
-    assert found == _same(tepid.from_accuracy(LOG_P, 0.8).value)
+        tepid.match_accuracy(data, 0.8)
+    found = tepid.match_accuracy(data, 0.8, probabilities=True).value
+    assert found == _same(tepid.match_accuracy(LOG_P, 0.8).value)
 
 
 def test_probabilities_of_single_precision_are_warned_of():
     with pytest.warns(tepid.errors.ProbabilityWarning, match="probabilities=True"):
-        tepid.from_accuracy(P.astype(np.float32), 0.8)
+        tepid.match_accuracy(P.astype(np.float32), 0.8)
 
 
 @pytest.mark.parametrize("row", [0, 150, len(P) - 1])
@@ -804,7 +804,7 @@ def test_one_row_that_is_no_probability_is_enough_for_logits(row, tmp_path):
     z[row] *= 2
     folder = containers.npy_parts(tmp_path, containers.Table(z))
     for data in (z, folder):  # where a warning is an error
-        tepid.from_accuracy(data, 0.8)
+        tepid.match_accuracy(data, 0.8)
 
 
 @pytest.fixture
@@ -812,7 +812,7 @@ def unit_files(work):  # noqa: ARG001  # which is where they are
     np.save("p.npy", P)
     np.save("log.npy", LOG_P)
     np.save("y.npy", Y)
-    tepid.from_labels(CALM, Y).save("cal.json")
+    tepid.temperature_scaling(CALM, Y).save("cal.json")
 
 
 COMMANDS = [args[0] for args in _commands("")]
@@ -888,8 +888,11 @@ def _split_table():
 )
 def test_rows_are_chosen_by_their_columns(kind, where, kept, tmp_path):
     path = containers.NUMBERED[kind](tmp_path, _split_table())
-    t = tepid.from_labels(open_source(path, labels="y", where=where))
-    assert (t.samples, t.value) == (kept.sum(), _same(tepid.from_labels(Z[kept], Y[kept]).value))
+    t = tepid.temperature_scaling(open_source(path, labels="y", where=where))
+    assert (t.samples, t.value) == (
+        kept.sum(),
+        _same(tepid.temperature_scaling(Z[kept], Y[kept]).value),
+    )
 
 
 @pytest.mark.parametrize("kind", ["parquet", "folder of parquet", "feather"])
@@ -898,16 +901,22 @@ def test_rows_are_chosen_by_an_expression_of_arrow(kind, tmp_path):
     column = needed("pyarrow.compute").field
     kept = (FOLD > 1) & (SPLIT == "test")
     where = (column("fold") > 1) & (column("split") == "test")
-    t = tepid.from_labels(open_source(path, labels="y", where=where))
-    assert (t.samples, t.value) == (kept.sum(), _same(tepid.from_labels(Z[kept], Y[kept]).value))
+    t = tepid.temperature_scaling(open_source(path, labels="y", where=where))
+    assert (t.samples, t.value) == (
+        kept.sum(),
+        _same(tepid.temperature_scaling(Z[kept], Y[kept]).value),
+    )
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrow table"])
 def test_rows_of_tables_in_memory_are_chosen_too(kind, tmp_path):
     data = containers.NUMBERED[kind](tmp_path, _split_table())
     kept = SPLIT == "test"
-    t = tepid.from_labels(open_source(data, labels="y", where={"split": "test"}))
-    assert (t.samples, t.value) == (kept.sum(), _same(tepid.from_labels(Z[kept], Y[kept]).value))
+    t = tepid.temperature_scaling(open_source(data, labels="y", where={"split": "test"}))
+    assert (t.samples, t.value) == (
+        kept.sum(),
+        _same(tepid.temperature_scaling(Z[kept], Y[kept]).value),
+    )
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -916,7 +925,7 @@ def test_rows_are_chosen_on_the_command_line(kind, work, tepid_here):
     kept = SPLIT == "test"
     args = ("fit", path, "--labels", "y", "--where", "split=test")
     printed = _json(tepid_here(*args, "--json"))
-    expected = tepid.from_labels(Z[kept], Y[kept]).value
+    expected = tepid.temperature_scaling(Z[kept], Y[kept]).value
     assert (printed["samples"], printed["temperature"]) == (kept.sum(), _same(expected))
     kept &= FOLD == 3
     printed = _json(tepid_here(*args, "--where", "fold=3", "--json"))
@@ -952,16 +961,16 @@ def test_labels_of_several_files_come_in_several_ways(kind, tmp_path):
         containers.write_npy(tmp_path / f"y-{number}.npy", Y[a:b])
         for number, (a, b) in enumerate(itertools.pairwise(ends))
     ]
-    expected = tepid.from_labels(Z, Y).value
+    expected = tepid.temperature_scaling(Z, Y).value
     for labels in (whole, str(whole), parts, [str(part) for part in parts], Y, Y.tolist()):
-        assert tepid.from_labels(folder, labels).value == _same(expected)
+        assert tepid.temperature_scaling(folder, labels).value == _same(expected)
 
 
 def test_labels_of_another_length_are_refused(tmp_path):
     folder = containers.npy_parts(tmp_path, TABLE)
     short = containers.write_npy(tmp_path / "y.npy", Y[:-1])
     for labels in (Y[:-1], short, [short, short]):
-        assert "labels" in _refusal(tepid.from_labels, folder, labels)
+        assert "labels" in _refusal(tepid.temperature_scaling, folder, labels)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
@@ -992,10 +1001,12 @@ class Usage(NamedTuple):
 )
 def test_a_full_disk_does_not_matter(kind, tmp_path, monkeypatch):
     path = containers.NUMBERED[kind](tmp_path, TABLE)
-    assert tepid.from_logits(path).value == _same(tepid.from_logits(Z).value)
+    assert tepid.uts(path).value == _same(tepid.uts(Z).value)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(1 << 30, 1 << 30, 0))
-    assert tepid.from_logits(path).value == _same(tepid.from_logits(Z).value)
-    assert tepid.from_labels(path, "y").value == _same(tepid.from_labels(Z, Y).value)
+    assert tepid.uts(path).value == _same(tepid.uts(Z).value)
+    assert tepid.temperature_scaling(path, "y").value == _same(
+        tepid.temperature_scaling(Z, Y).value
+    )
 
 
 # --- what people have: other types, orders and spellings
@@ -1008,31 +1019,31 @@ def test_a_glob_of_numbered_columns_follows_the_numbers():
     y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
     table = pd.DataFrame(z, columns=[f"logit_{k}" for k in range(12)])
     spelled = table[sorted(table.columns)]  # logit_10 before logit_2
-    found = tepid.from_labels(spelled, y, columns="logit_*")
-    assert found.value == pytest.approx(tepid.from_labels(z, y).value, rel=1e-9)
+    found = tepid.temperature_scaling(spelled, y, columns="logit_*")
+    assert found.value == pytest.approx(tepid.temperature_scaling(z, y).value, rel=1e-9)
 
 
 @pytest.mark.parametrize("backend", ["numpy_nullable", "pyarrow"])
 def test_nullable_types_of_pandas_are_numbers(backend):
     table = needed("pandas").DataFrame(Z, columns=["0", "1", "2", "3"]).assign(y=Y)
     typed = table.convert_dtypes(dtype_backend=backend)
-    found = tepid.from_labels(typed, "y")
-    assert found.value == pytest.approx(tepid.from_labels(Z, Y).value, rel=1e-9)
+    found = tepid.temperature_scaling(typed, "y")
+    assert found.value == pytest.approx(tepid.temperature_scaling(Z, Y).value, rel=1e-9)
 
 
 def test_decimals_are_numbers():
     logits = needed("pandas").DataFrame(Z, columns=["z0", "z1", "z2", "z3"])
     names = ", ".join(f"CAST({name} AS DECIMAL(18, 9)) AS {name}" for name in logits)
     relation = needed("duckdb").sql(f"SELECT {names} FROM logits")  # names above
-    found = tepid.from_accuracy(relation, 0.6)
-    assert found.value == pytest.approx(tepid.from_accuracy(Z, 0.6).value, rel=1e-7)
+    found = tepid.match_accuracy(relation, 0.6)
+    assert found.value == pytest.approx(tepid.match_accuracy(Z, 0.6).value, rel=1e-7)
 
 
 def test_a_record_batch_is_a_table():
     pa = needed("pyarrow")
     batch = pa.RecordBatch.from_arrays([pa.array(Z[:, k]) for k in range(4)], list("0123"))
-    t = tepid.from_logits(batch)
-    assert t.value == pytest.approx(tepid.from_logits(Z).value, rel=1e-9)
+    t = tepid.uts(batch)
+    assert t.value == pytest.approx(tepid.uts(Z).value, rel=1e-9)
     np.testing.assert_array_equal(t(batch), t(Z))
 
 
@@ -1054,13 +1065,13 @@ def test_a_group_has_one_name_in_every_format():
         found = tepid.sources.open_source(file, groups="site", header=None).whole().group
         assert found.tolist() == ["1", "2", "1", "10"]
     table.assign(site=["a", "", "007", "b"]).to_csv("z.csv", index=False)
-    assert "row 1" in _refusal(tepid.from_logits, "z.csv", groups="site")
+    assert "row 1" in _refusal(tepid.uts, "z.csv", groups="site")
 
 
 def test_rounded_and_single_probabilities_are_warned_of():
     for p in (P.round(2), P[:, 0], P[:, :1]):
         with pytest.warns(tepid.errors.ProbabilityWarning, match="probabilities=True"):
-            tepid.from_accuracy(p, 0.6)
+            tepid.match_accuracy(p, 0.6)
 
 
 def test_an_opened_source_takes_no_names():
@@ -1068,13 +1079,13 @@ def test_an_opened_source_takes_no_names():
         "z.csv", index=False
     )
     source = tepid.sources.open_source("z.csv")
-    assert "when the source is opened" in _refusal(tepid.from_labels, source, "y")
+    assert "when the source is opened" in _refusal(tepid.temperature_scaling, source, "y")
 
 
 def test_an_unclosed_quote_is_refused():
     rows = "".join(f"{i % 5},{i % 3},{i % 2},ok\n" for i in range(98))
     Path("z.csv").write_text(f'z0,z1,y,note\n1,2,0,a\n3,4,1,"b\n{rows}', "utf-8")
-    assert "z.csv" in _refusal(tepid.from_labels, "z.csv", "y")
+    assert "z.csv" in _refusal(tepid.temperature_scaling, "z.csv", "y")
     Path("z.csv").write_text('z0,z1,y,size\n1,2,0,5" pipe\n3,4,1,b\n', "utf-8")
     assert tepid.sources.open_source("z.csv", labels="y").whole().labels.tolist() == [0, 1]
 
@@ -1083,9 +1094,9 @@ def test_a_missing_value_of_a_dictionary_is_missing():
     pa = needed("pyarrow")
     coded = pa.array(["a", "b", None]).dictionary_encode()
     table = pa.table({"z": [[1.0, 2.0]] * 3, "site": coded})
-    assert "row 2" in _refusal(tepid.from_logits, table, groups="site")
+    assert "row 2" in _refusal(tepid.uts, table, groups="site")
     loose = pa.chunked_array([coded])
-    assert "row 2" in _refusal(tepid.from_logits, np.eye(3), groups=loose)
+    assert "row 2" in _refusal(tepid.uts, np.eye(3), groups=loose)
 
 
 def test_a_condition_on_large_whole_numbers_is_exact():
@@ -1102,29 +1113,29 @@ def test_dask_columns_of_other_lengths_and_masks_are_refused():
     da, dask = needed("dask.array"), needed("dask")
     chunk = da.from_delayed(dask.delayed(lambda: np.arange(5) % 2)(), (np.nan,), dtype=int)
     rows = da.from_delayed(dask.delayed(lambda: Z[:8])(), (np.nan, 4), dtype=float)
-    assert "8 rows, got 5" in _refusal(tepid.from_labels, rows, chunk)
+    assert "8 rows, got 5" in _refusal(tepid.temperature_scaling, rows, chunk)
     masked = da.from_array(np.ma.masked_array(Z, mask=Z > 2), chunks=100)
-    assert "mask" in _refusal(tepid.from_logits, masked)
+    assert "mask" in _refusal(tepid.uts, masked)
 
 
 def test_an_empty_path_is_refused(tepid_here):
     np.save("z.npy", Z)
     _refused(tepid_here("fit", "", "-o", "out.json"))
-    assert "empty" in _refusal(tepid.from_logits, "")
+    assert "empty" in _refusal(tepid.uts, "")
 
 
 def test_a_folder_of_logits_and_labels_is_refused():
     Path("both").mkdir()
     np.save("both/a.npy", Z[:, :2])
     np.save("both/b.npy", Y)
-    assert "one value per row" in _refusal(tepid.from_logits, "both")
+    assert "one value per row" in _refusal(tepid.uts, "both")
 
 
 def test_a_folder_may_end_like_a_file():
     Path("z.parquet").mkdir()
     needed("pandas").DataFrame(Z, columns=list("0123")).to_parquet("z.parquet/part-0.parquet")
-    found = tepid.from_logits("z.parquet")
-    assert found.value == pytest.approx(tepid.from_logits(Z).value, rel=1e-9)
+    found = tepid.uts("z.parquet")
+    assert found.value == pytest.approx(tepid.uts(Z).value, rel=1e-9)
 
 
 def test_files_are_not_joined_with_an_array_that_cannot_be_cut():
@@ -1140,7 +1151,7 @@ def test_files_are_not_joined_with_an_array_that_cannot_be_cut():
 def test_columns_of_another_shape_are_refused():
     pd = needed("pandas")
     hot = pd.DataFrame({"a": [1, 0], "b": [0, 1]})
-    assert "shape" in _refusal(tepid.from_labels, Z[:4, :2], hot)
+    assert "shape" in _refusal(tepid.temperature_scaling, Z[:4, :2], hot)
 
 
 def test_other_models_skip_the_rows_that_a_condition_leaves_out():

@@ -216,7 +216,7 @@ def test_what_the_page_on_methods_says_is_what_was_measured():
     assert len(many) == 4
     for found in many.values():
         free, held = found["matrix, no ODIR"]["accuracy"], found["matrix"]["accuracy"]
-        assert free < held - 0.02  # a disaster without regularisation, and mended with it
+        assert free < held - 0.02  # a disaster without regularization, and mended with it
     assert (
         "matrix"
         not in {s["set"]: s["methods"] for s in result["sets"]}["efficientnet_lite0_imagenet"]

@@ -186,7 +186,7 @@ def small_data(tmp_path, monkeypatch, fashion):
     Path("photos").mkdir()
     for row in range(400):
         Path("photos", f"{row:03}.png").write_bytes(b"\x89PNG\r\n\x1a\n")
-    tepid.from_logits(logits).save("calibration.json")
+    tepid.uts(logits).save("calibration.json")
     Path("runs").mkdir()
     np.savez("runs/lenet5_mnist.npz", logits=logits, labels=labels)
 

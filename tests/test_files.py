@@ -77,7 +77,7 @@ def test_a_file_of_any_format_is_its_rows(kind, made, tmp_path):
         assert [b.start for b in batches] == [b.row for b in batches] == starts
     labels = made[1] if kind == "npy" else f"{path}#{written.label_name(kind)}"
     np.testing.assert_array_equal(open_column(labels, "labels"), made[1])
-    _close(tepid.from_labels(path, labels), tepid.from_labels(*made))
+    _close(tepid.temperature_scaling(path, labels), tepid.temperature_scaling(*made))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_numbers_of_other_types_are_read_as_they_are(kind, dtype, made, tmp_path
     whole = open_source(path).whole().logits
     assert whole.dtype == dtype
     np.testing.assert_array_equal(whole, z)
-    _close(tepid.from_labels(path, made[1]), tepid.from_labels(z, made[1]))
+    _close(tepid.temperature_scaling(path, made[1]), tepid.temperature_scaling(z, made[1]))
 
 
 def test_brain_floats_are_read_from_tensors(made, tmp_path):
@@ -127,7 +127,7 @@ def test_a_bad_row_of_lists_is_named(bad, said, tmp_path):
     table = pa.table({"logits": [*rows, bad, *rows]})
     pq.write_table(table, tmp_path / "z.parquet", row_group_size=80)
     with pytest.raises(tepid.InputError, match=f"^{said}$"):
-        tepid.from_logits(tmp_path / "z.parquet")
+        tepid.uts(tmp_path / "z.parquet")
 
 
 @pytest.mark.parametrize("columns", ["name", "words", ["score", "name"]])
@@ -136,7 +136,7 @@ def test_text_is_no_logits(columns, tmp_path):
     table = pa.table({"words": [["a", "b"]], "score": [1.0], "name": ["x"]})
     pq.write_table(table, tmp_path / "z.parquet")
     with pytest.raises(tepid.InputError):
-        tepid.from_accuracy(tmp_path / "z.parquet", 0.6, columns=columns)
+        tepid.match_accuracy(tmp_path / "z.parquet", 0.6, columns=columns)
     assert "numbers" in _refusal(tmp_path / "z.parquet", columns=columns)
 
 
@@ -144,10 +144,10 @@ def test_text_is_no_logits(columns, tmp_path):
 def test_a_class_axis_counts_for_arrays_of_every_format(kind, made, tmp_path):
     grid = np.moveaxis(made[0].reshape(7, 43, 4), -1, 1)
     path = written.write(tmp_path / f"z.{kind}", grid)
-    t = tepid.from_logits(path, class_axis=1)
+    t = tepid.uts(path, class_axis=1)
     assert (t.samples, t.classes) == (301, 4)
-    _close(t, tepid.from_logits(made[0]))
-    assert tepid.from_logits([path, path], class_axis=1).samples == 602
+    _close(t, tepid.uts(made[0]))
+    assert tepid.uts([path, path], class_axis=1).samples == 602
     assert "class_axis" in _refusal(path)
 
 
@@ -158,9 +158,9 @@ def test_binary_logits_are_read_from_every_array(kind, shape, tmp_path, rng):
     path = written.write(tmp_path / f"z.{kind}", z)
     source = open_source(path)
     assert source.binary
-    t = tepid.from_logits(source)
+    t = tepid.uts(source)
     assert (t.samples, t.classes) == (200, 2)
-    _close(t, tepid.from_logits(z))
+    _close(t, tepid.uts(z))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in written.ARRAYS if kind != "npy"])
@@ -203,7 +203,7 @@ def test_no_package_is_imported_for_a_format_that_does_without(tmp_path):
     np.save(tmp_path / "z.npy", np.eye(3))
     names = "('pyarrow', 'zarr', 'h5py', 'safetensors', 'fsspec', 'torch', 'narwhals')"
     code = (
-        f"import sys, tepid; tepid.from_labels({str(tmp_path / 'z.npy')!r}, [0, 1, 2]); "
+        f"import sys, tepid; tepid.temperature_scaling({str(tmp_path / 'z.npy')!r}, [0, 1, 2]); "
         f"print([m for m in {names} if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -221,9 +221,9 @@ def test_a_folder_a_glob_and_a_list_are_the_rows_of_all_files(kind, made, tmp_pa
         assert [file.name for file in source.files()] == [f"part-{i}.{kind}" for i in range(3)]
         np.testing.assert_array_equal(source.whole().logits, made[0])
     labels = made[1] if kind == "npy" else written.label_name(kind)
-    t = tepid.from_labels(folder, labels)
+    t = tepid.temperature_scaling(folder, labels)
     assert t.samples == 301
-    _close(t, tepid.from_labels(*made))
+    _close(t, tepid.temperature_scaling(*made))
 
 
 def test_files_come_in_natural_order_or_as_they_are_listed(made, tmp_path):
@@ -263,7 +263,7 @@ def test_files_without_rows_count_nothing(kind, made, tmp_path):
     for labels in (made[1], None if kind == "npy" else written.label_name(kind)):
         np.testing.assert_array_equal(_logits(open_source(folder, labels=labels)), made[0])
     with pytest.raises(tepid.InputError, match=r"must have at least one row, got none$"):
-        tepid.from_logits([folder / f"part-0.{kind}", folder / f"part-2.{kind}"])
+        tepid.uts([folder / f"part-0.{kind}", folder / f"part-2.{kind}"])
 
 
 @pytest.mark.parametrize("kind", written.EVERY)
@@ -306,12 +306,12 @@ def test_labels_and_weights_over_many_files(kind, made, rng, tmp_path):
         np.save(labels / f"y-{i}.npy", made[1][a:b])
     np.save(tmp_path / "all.npy", made[1])
     weight = rng.random(301)
-    known = tepid.from_labels(*made, sample_weight=weight)
+    known = tepid.temperature_scaling(*made, sample_weight=weight)
     listed = sorted(labels.iterdir())
     for given in (labels, f"{labels}/*.npy", listed, made[1], tmp_path / "all.npy"):
         source = open_source(folder, labels=given, sample_weight=weight)
         np.testing.assert_array_equal(source.column("labels"), made[1])
-        _close(tepid.from_labels(source), known)
+        _close(tepid.temperature_scaling(source), known)
         if kind == "csv":  # of which the rows, and so those of an array, are not counted
             continue
         for file, (a, b) in zip(source.files(), itertools.pairwise(CUTS), strict=True):
@@ -353,13 +353,13 @@ def test_a_bad_row_or_label_is_named_with_its_file(kind, made, tmp_path):
     z[150, 2], y[150] = np.nan, 4
     folder = _parts(tmp_path / "bad", kind, (z, made[1]))
     with pytest.raises(tepid.InputError) as caught:
-        tepid.from_logits(folder)
+        tepid.uts(folder)
     assert str(caught.value).startswith(f"part-2.{kind} must be finite")
     assert str(caught.value).endswith("got nan for class 2 at row 50")
     folder = _parts(tmp_path / "labels", kind, (made[0], y))
     for labels in (y, *([] if kind == "npy" else [written.label_name(kind)])):
         with pytest.raises(tepid.InputError, match=rf"labels of part-2.{kind} .* at row 50$"):
-            tepid.from_labels(folder, labels)
+            tepid.temperature_scaling(folder, labels)
 
 
 @pytest.mark.parametrize("kind", ["npy", "csv", "parquet"])
@@ -367,12 +367,12 @@ def test_probabilities_are_taken_by_their_logarithm_in_every_file(kind, made, tm
     p = np.exp(made[0].astype(float))
     p /= p.sum(axis=1, keepdims=True)
     folder = _parts(tmp_path / "parts", kind, (p, made[1]))
-    t = tepid.from_logits(folder, probabilities=True)
-    _close(t, tepid.from_logits(tepid.logits_of(p)))
+    t = tepid.uts(folder, probabilities=True)
+    _close(t, tepid.uts(tepid.logits_of(p)))
     p[150] *= 2
     _parts(folder, kind, (p, made[1]))
     with pytest.raises(tepid.InputError, match=rf"probabilities of part-2.{kind} .* at row 50$"):
-        tepid.from_logits(folder, probabilities=True)
+        tepid.uts(folder, probabilities=True)
 
 
 # --- decoding once
@@ -387,12 +387,12 @@ def test_an_opened_file_is_decoded_once_if_there_is_room(kind, room, made, tmp_p
     other = made[0][::-1] / 2, made[1][::-1].copy()
     labels = open_source(path, labels=written.label_name(kind))
     plain = open_source(path)
-    for source, fit in ((labels, tepid.from_labels), (plain, tepid.from_logits)):
+    for source, fit in ((labels, tepid.temperature_scaling), (plain, tepid.uts)):
         _close(fit(source), fit(*made[: 1 + source.labeled]))
     path.unlink()
     written.write(path, *other)
     rows = made if room else other
-    for source, fit in ((labels, tepid.from_labels), (plain, tepid.from_logits)):
+    for source, fit in ((labels, tepid.temperature_scaling), (plain, tepid.uts)):
         _close(fit(source), fit(*rows[: 1 + source.labeled]))
 
 
@@ -417,7 +417,7 @@ def test_a_temporary_folder_that_cannot_be_used_does_not_matter(fault, made, tmp
     else:
         full = lambda **_: open("/dev/full", "w+b")  # noqa: E731, PTH123, SIM115
         monkeypatch.setattr(tempfile, "TemporaryFile", full)
-    _close(tepid.from_logits(path), tepid.from_logits(made[0]))
+    _close(tepid.uts(path), tepid.uts(made[0]))
 
 
 def _resident():
@@ -510,7 +510,7 @@ def test_files_of_a_file_system_are_read_alone_and_together(kind, made, tmp_path
         assert [file.name for file in source.files()] == [f"part-{i}.{kind}" for i in range(3)]
         np.testing.assert_array_equal(_logits(source), made[0])
     memory.rm("/bucket", recursive=True)  # the files were fetched in the first pass
-    _close(tepid.from_logits(source), tepid.from_logits(made[0]))
+    _close(tepid.uts(source), tepid.uts(made[0]))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in written.EVERY if kind != "zarr"])

@@ -39,16 +39,16 @@ OLD = 2 * 4 * np.random.default_rng(3).normal(size=(2000, 6))
 OLD_Y = (OLD / 2 + np.random.default_rng(4).gumbel(size=OLD.shape)).argmax(axis=1)
 
 METHODS = {
-    "labels": lambda z, rows, **o: tepid.from_labels(z, Y[rows], **o),
-    "uts": lambda z, rows, **o: tepid.from_logits(z, **o),  # one signature
-    "debiased": lambda z, rows, **o: tepid.from_logits(z, debias=True, **o),
+    "labels": lambda z, rows, **o: tepid.temperature_scaling(z, Y[rows], **o),
+    "uts": lambda z, rows, **o: tepid.uts(z, **o),  # one signature
+    "debiased": lambda z, rows, **o: tepid.uts(z, debias=True, **o),
     "guarded": lambda z, rows, **o: tepid.guarded(3 * z, **o),
-    "accuracy": lambda z, rows, **o: tepid.from_accuracy(z, 0.8, **o),
+    "accuracy": lambda z, rows, **o: tepid.match_accuracy(z, 0.8, **o),
     "peer": lambda z, rows, **o: tepid.from_models(z, PEER[rows], **o),
     "peers": lambda z, rows, **o: tepid.from_models(z, PEER[rows], THIRD[rows], **o),
     "source": lambda z, rows, **o: tepid.from_source(z, OLD, OLD_Y, **o),
     "few": lambda z, rows, **o: tepid.from_few_labels(
-        z, Z[:200], Y[:200], **(o | ({"labelled_groups": G[:200]} if "groups" in o else {}))
+        z, Z[:200], Y[:200], **(o | ({"labeled_groups": G[:200]} if "groups" in o else {}))
     ),
 }
 ALL = np.arange(len(Z))
@@ -79,9 +79,9 @@ def test_a_large_group_that_differs_keeps_what_its_rows_alone_give(name):
 
 
 def test_a_small_group_lies_between_its_own_and_the_pooled_temperature():
-    t = tepid.from_labels(Z, Y, groups=G)
+    t = tepid.temperature_scaling(Z, Y, groups=G)
     rows = G == "tiny"
-    alone = tepid.from_labels(Z[rows], Y[rows])
+    alone = tepid.temperature_scaling(Z[rows], Y[rows])
     low, high = sorted((alone.value, t.value))
     assert low < t.groups["tiny"].value < high
     assert f"These rows alone gave T = {alone.value:.4g}" in t.groups["tiny"].warnings[0]
@@ -90,8 +90,8 @@ def test_a_small_group_lies_between_its_own_and_the_pooled_temperature():
 
 def test_the_moments_say_how_far_groups_differ():
     """DerSimonian and Laird's variance and the shrinkage, by the book."""
-    t = tepid.from_labels(Z, Y, groups=G)
-    alone = {s: tepid.from_labels(Z[s == G], Y[s == G]) for s in SITES}
+    t = tepid.temperature_scaling(Z, Y, groups=G)
+    alone = {s: tepid.temperature_scaling(Z[s == G], Y[s == G]) for s in SITES}
     x = np.array([math.log(alone[s].value) for s in SITES])
     s = np.array([math.log(alone[s].interval[1] / alone[s].value) / 1.96 for s in SITES])
     w = 1 / s**2
@@ -107,9 +107,9 @@ def test_groups_that_differ_by_chance_all_but_share_one_temperature():
     shrunk, alone = [], []
     for seed in range(12):
         z, y, g = _sites(scales=(2.0, 2.0, 2.0), sizes=(300, 250, 200), seed=seed)
-        t = tepid.from_labels(z, y, groups=g)
+        t = tepid.temperature_scaling(z, y, groups=g)
         for site in SITES:
-            own = tepid.from_labels(z[g == site], y[g == site]).value
+            own = tepid.temperature_scaling(z[g == site], y[g == site]).value
             alone.append(math.log(own / t.value) ** 2)
             shrunk.append(math.log(t.groups[site].value / t.value) ** 2)
     assert np.mean(shrunk) < 0.4 * np.mean(alone)
@@ -127,9 +127,9 @@ def test_shrinking_is_nearer_to_the_truth_than_each_group_alone_or_one_for_all()
         y = (posterior + rng.gumbel(size=posterior.shape)).argmax(axis=1)
         g = np.repeat(np.arange(8), 40)
         z = posterior * truth[g][:, None]
-        t = tepid.from_labels(z, y, groups=g)
+        t = tepid.temperature_scaling(z, y, groups=g)
         for i in range(8):
-            alone = tepid.from_labels(z[g == i], y[g == i]).value
+            alone = tepid.temperature_scaling(z[g == i], y[g == i]).value
             found = (t.groups[str(i)].value, alone, t.value)
             errors.append([math.log(v / truth[i]) ** 2 for v in found])
     shrunk, alone, pooled = np.mean(errors, axis=0)
@@ -140,7 +140,7 @@ def test_shrinking_is_nearer_to_the_truth_than_each_group_alone_or_one_for_all()
 def test_a_group_without_a_temperature_of_its_own_gets_that_of_all():
     right = np.flatnonzero(Z.argmax(axis=1) == Y)[:10]  # all right: T would fall for ever
     g = np.where(np.isin(ALL, right), "sure", "rest")
-    t = tepid.from_labels(Z, Y, groups=g)
+    t = tepid.temperature_scaling(Z, Y, groups=g)
     assert t.groups["sure"].value == t.value
     assert "These rows alone gave no temperature (at-bound)" in t.groups["sure"].warnings[0]
     assert t.groups["sure"].samples == 10
@@ -148,15 +148,13 @@ def test_a_group_without_a_temperature_of_its_own_gets_that_of_all():
 
 def test_a_group_without_labels_gets_that_of_all():
     few = np.flatnonzero(G != "field")[:80]
-    t = tepid.from_few_labels(Z, Z[few], Y[few], groups=G, labelled_groups=G[few])
+    t = tepid.from_few_labels(Z, Z[few], Y[few], groups=G, labeled_groups=G[few])
     assert t.groups["field"].value == t.value
     assert t.groups["clinic"].interval[0] < t.groups["clinic"].value
-    with pytest.raises(tepid.InputError, match="groups and labelled_groups must go together"):
+    with pytest.raises(tepid.InputError, match="groups and labeled_groups must go together"):
         tepid.from_few_labels(Z, Z[few], Y[few], groups=G)
-    with pytest.raises(
-        tepid.InputError, match=r"labelled_groups must be among groups, got \['x'\]"
-    ):
-        tepid.from_few_labels(Z, Z[:2], Y[:2], groups=G, labelled_groups=["x", "clinic"])
+    with pytest.raises(tepid.InputError, match=r"labeled_groups must be among groups, got \['x'\]"):
+        tepid.from_few_labels(Z, Z[:2], Y[:2], groups=G, labeled_groups=["x", "clinic"])
 
 
 def test_a_group_that_the_guard_refuses_keeps_one():
@@ -167,20 +165,20 @@ def test_a_group_that_the_guard_refuses_keeps_one():
 
 def test_each_group_has_its_own_accuracy():
     known = {s: float((Z[s == G].argmax(axis=1) == Y[s == G]).mean()) for s in SITES}
-    t = tepid.from_accuracy(Z, known, groups=G)
+    t = tepid.match_accuracy(Z, known, groups=G)
     mean = sum((s == G).mean() * a for s, a in known.items())
-    assert t.value == pytest.approx(tepid.from_accuracy(Z, mean).value, rel=1e-9)
+    assert t.value == pytest.approx(tepid.match_accuracy(Z, mean).value, rel=1e-9)
     for site, scale in zip(("clinic", "field"), (1.0, 3.0), strict=True):
         assert t.groups[site].value == pytest.approx(scale, rel=0.1)
     said = r"accuracy must have one entry for each group, got a mismatch at \['tiny'\]"
     with pytest.raises(tepid.InputError, match=said):
-        tepid.from_accuracy(Z, {k: v for k, v in known.items() if k != "tiny"}, groups=G)
+        tepid.match_accuracy(Z, {k: v for k, v in known.items() if k != "tiny"}, groups=G)
     with pytest.raises(tepid.InputError, match="accuracy must have one entry for each group"):
-        tepid.from_accuracy(Z, known)
+        tepid.match_accuracy(Z, known)
 
 
 def test_groups_of_no_weight_are_not_there():
-    t = tepid.from_labels(Z, Y, groups=G, sample_weight=(G != "tiny").astype(float))
+    t = tepid.temperature_scaling(Z, Y, groups=G, sample_weight=(G != "tiny").astype(float))
     assert sorted(t.groups) == ["clinic", "field"]
 
 
@@ -189,7 +187,7 @@ def test_groups_of_no_weight_are_not_there():
 
 @pytest.mark.parametrize("shape", [(7060, 6), (6, 10, 706)])
 def test_rows_get_the_temperature_of_their_group(shape):
-    t = tepid.from_labels(Z, Y, groups=G)
+    t = tepid.temperature_scaling(Z, Y, groups=G)
     axis = None if len(shape) == 2 else 0
     z = Z if axis is None else np.moveaxis(Z.reshape(10, 706, 6), -1, 0)
     g = np.where(np.arange(7060) % 100 == 0, "elsewhere", G)
@@ -203,7 +201,7 @@ def test_rows_get_the_temperature_of_their_group(shape):
 
 
 def test_groups_survive_the_file(tmp_path):
-    t = tepid.from_labels(Z, Y, groups=G)
+    t = tepid.temperature_scaling(Z, Y, groups=G)
     t.save(tmp_path / "c.json")
     assert tepid.load(tmp_path / "c.json") == t
     text = (tmp_path / "c.json").read_text()
@@ -232,7 +230,7 @@ def test_groups_survive_the_file(tmp_path):
 )
 def test_groups_that_cannot_be_used_are_refused(groups, said):
     with pytest.raises(tepid.InputError) as refused:
-        tepid.from_logits(Z, groups=groups)
+        tepid.uts(Z, groups=groups)
     assert said in str(refused.value)
 
 
@@ -240,16 +238,16 @@ def test_a_bad_row_of_a_group_is_named_by_its_place_in_the_whole():
     broken = Z.copy()
     broken[4321, 2] = np.nan
     with pytest.raises(tepid.InputError, match=r"got nan for class 2 at row 4321$"):
-        tepid.from_logits(broken, groups=G)
+        tepid.uts(broken, groups=G)
     y = Y.copy()
     y[5000] = 6
     with pytest.raises(tepid.InputError, match=r"labels must be in 0..5, got 6 at row 5000$"):
-        tepid.from_labels(lambda: np.array_split(Z, 9), y, groups=G)
+        tepid.temperature_scaling(lambda: np.array_split(Z, 9), y, groups=G)
 
 
 def test_an_iterator_cannot_have_groups():
     with pytest.raises(tepid.InputError, match="readable more than once to have groups"):
-        tepid.from_labels(iter([Z]), Y, groups=G)
+        tepid.temperature_scaling(iter([Z]), Y, groups=G)
 
 
 # --- merging
@@ -313,8 +311,8 @@ def test_row_order_class_order_and_row_constants_change_nothing(name, data):
 @pytest.mark.parametrize("scale", [0.01, 50.0])
 def test_labels_accuracy_and_peers_follow_the_scale_of_the_logits(scale):
     for fit in (
-        lambda z: tepid.from_labels(z, Y, groups=G),
-        lambda z: tepid.from_accuracy(z, 0.8, groups=G),
+        lambda z: tepid.temperature_scaling(z, Y, groups=G),
+        lambda z: tepid.match_accuracy(z, 0.8, groups=G),
     ):
         one, other = fit(Z), fit(scale * Z)
         assert other.value == pytest.approx(scale * one.value, rel=apart(one, other))
@@ -355,7 +353,7 @@ def test_fit_apply_and_score_take_a_column_of_groups(file, labels, groups, table
     code, out, _ = tepid_here(*made)
     assert code == 0
     assert "[red]tiny, far" in out
-    t = tepid.from_labels(z, y, groups=g)
+    t = tepid.temperature_scaling(z, y, groups=g)
     assert tepid.load("c.json").value == pytest.approx(t.value, rel=1e-9)
     expected = {name: part.value for name, part in t.groups.items()}
     found = {name: part.value for name, part in tepid.load("c.json").groups.items()}
@@ -371,14 +369,14 @@ def test_fit_apply_and_score_take_a_column_of_groups(file, labels, groups, table
 
 def test_rows_of_strange_groups_are_counted_aloud(tables, tepid_here):
     z, y, g = tables
-    tepid.from_labels(z, y, groups=g).save("c.json")
+    tepid.temperature_scaling(z, y, groups=g).save("c.json")
     np.save("other.npy", np.where(np.arange(900) < 7, "elsewhere", g))
     run = ("apply", "c.json", "l.npz", "-o", "p.npy")
     _, _, err = tepid_here(*run, "--groups", "other.npy")
     assert "7 rows are of groups that were not fitted and get the T of all rows." in err
     _, _, err = tepid_here(*run)
     assert "without --groups every row gets the T of all rows" in err
-    tepid.from_labels(z, y).save("c.json")
+    tepid.temperature_scaling(z, y).save("c.json")
     code, _, err = tepid_here(*run, "--groups", "site")
     assert (code, err) == (
         2,
@@ -391,7 +389,7 @@ def test_few_labels_find_their_groups_in_their_own_file(tables, tepid_here):
     np.savez("few.npz", logits=z[:60], labels=y[:60], site=g[:60])
     line = ("fit", "l.npz", "--few", "few.npz", "--json", "--groups")
     _, out, _ = tepid_here(*line, "site")
-    t = tepid.from_few_labels(z, z[:60], y[:60], groups=g, labelled_groups=g[:60])
+    t = tepid.from_few_labels(z, z[:60], y[:60], groups=g, labeled_groups=g[:60])
     found = {name: part["temperature"] for name, part in json.loads(out)["groups"].items()}
     assert found == pytest.approx({n: p.value for n, p in t.groups.items()}, rel=1e-9)
     code, _, err = tepid_here(*line, "sites.npy")
@@ -410,7 +408,7 @@ def test_one_group_has_one_name_however_it_is_stored():
 
 
 def test_groups_of_another_shape_than_the_rows_are_refused():
-    t = tepid.from_labels(Z, Y, groups=G)
+    t = tepid.temperature_scaling(Z, Y, groups=G)
     grid = np.moveaxis(Z.reshape(10, 706, 6), -1, 1)
     with pytest.raises(tepid.InputError, match=r"groups must have the shape \(10, 706\), got \(70"):
         t(grid, groups=G.reshape(706, 10), class_axis=1)

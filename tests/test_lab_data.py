@@ -282,8 +282,8 @@ def test_a_recipe_cuts_its_data_to_so_many_rows(challenge):
 
 
 def test_grey_and_coloured_arrays_become_the_same_form():
-    grey = as_images(RNG.integers(0, 9, (4, 5, 6), dtype=np.uint8), [0, 1, 2, 3])
-    assert grey.pixels.shape == (4, 1, 5, 6)
-    coloured = as_images(RNG.integers(0, 9, (4, 5, 6, 3), dtype=np.uint8), [0, 1, 2, 3])
-    assert coloured.pixels.shape == (4, 3, 5, 6)
-    assert coloured.labels.dtype == torch.int64
+    gray = as_images(RNG.integers(0, 9, (4, 5, 6), dtype=np.uint8), [0, 1, 2, 3])
+    assert gray.pixels.shape == (4, 1, 5, 6)
+    colored = as_images(RNG.integers(0, 9, (4, 5, 6, 3), dtype=np.uint8), [0, 1, 2, 3])
+    assert colored.pixels.shape == (4, 3, 5, 6)
+    assert colored.labels.dtype == torch.int64

@@ -27,7 +27,7 @@ def images(rng):
 def test_the_discriminant_is_that_of_the_classes_it_was_made_from():
     seen = figures.make_plane(rows=60_000, seed=3)
     p = seen.softmax(np.array([[0.0, 1.6], [0.0, 0.0]]))
-    # At a centre and at the middle, by Bayes' rule for round classes of one size.
+    # At a center and at the middle, by Bayes' rule for round classes of one size.
     squares = np.array([[0, 7.72, 7.72], [2.56, 2.6, 2.6]])
     expected = np.exp(-squares / (2 * 0.64))
     assert p == pytest.approx(expected / expected.sum(axis=1, keepdims=True), abs=0.01)
@@ -116,7 +116,7 @@ def test_the_figures_of_a_set_show_what_was_not_calibrated_on(one, images):
     z, y = one.read()
     order = np.random.default_rng([0, 0]).permutation(500)
     inside, outside = np.sort(order[:100]), np.sort(order[100:])
-    t = tepid.from_logits(z[inside])
+    t = tepid.uts(z[inside])
     labels = [ax.get_xlabel() for ax in drawn["reliability"].axes if ax.get_xlabel()]
     assert labels[:2] == [
         "confidence; uncalibrated, T = 1.000", f"confidence; UTS, T = {t.value:.3f}",

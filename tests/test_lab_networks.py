@@ -42,7 +42,7 @@ def test_the_networks_have_as_many_weights_as_their_papers_say(network, millions
 
 def test_the_networks_have_as_many_weights_as_by_hand():
     assert _weights(networks.lenet5(10)) == 61_706  # 156 + 2416 + 48,120 + 10,164 + 850
-    convolutions = (  # in, out and 9 weights of each pair, a bias, and two of normalisation
+    convolutions = (  # in, out and 9 weights of each pair, a bias, and two of normalization
         (3, 64), (64, 64), (64, 128), (128, 128), (128, 256), (256, 256), (256, 256),
         (256, 512), *((512, 512),) * 5,
     )  # fmt: skip
@@ -90,7 +90,7 @@ def test_the_residual_network_is_that_of_another_implementation():
     other = benchmark("cifar").ResNet20()
     torch.manual_seed(4)
     for weights in (*other.parameters(), *other.buffers()):
-        if weights.ndim == 1:  # normalisation, which begins as if it were not there
+        if weights.ndim == 1:  # normalization, which begins as if it were not there
             torch.nn.init.uniform_(weights, 0.1, 0.9)
     network = networks.resnet(20, 10)
     names, values = network.state_dict(), other.state_dict().values()

@@ -72,7 +72,7 @@ def test_a_recipe_says_where_it_is_from_and_what_to_expect(name):
 
 def test_the_lesions_are_trained_as_the_paper_says():
     recipe = tepid.lab.named("resnet152-isic")
-    assert (recipe.optimiser, recipe.rate, recipe.batch, recipe.epochs) == ("adam", 1e-4, 32, 100)
+    assert (recipe.optimizer, recipe.rate, recipe.batch, recipe.epochs) == ("adam", 1e-4, 32, 100)
     rates = [recipe.learning_rate(epoch, 100) for epoch in range(100)]
     assert rates == pytest.approx([1e-4 * 0.95 ** (epoch // 10) for epoch in range(100)])
 
@@ -148,8 +148,8 @@ def test_settings_take_the_place_of_what_a_recipe_says():
         ("epochs=0", "--set: epochs must be at least 1, got 0"),
         ("batch=1", "--set: batch must be at least 2, got 1"),
         ("schedule=cosine", "--set: schedule must be steps or one-cycle, got cosine"),
-        ("normalise=none", "--set: normalise must be channels, imagenet or unit, got none"),
-        ("optimiser=lion", "--set: optimiser must be sgd or adam, got lion"),
+        ("normalize=none", "--set: normalize must be channels, imagenet or unit, got none"),
+        ("optimizer=lion", "--set: optimizer must be sgd or adam, got lion"),
     ],
 )
 def test_a_wrong_setting_is_refused(setting, sentence):

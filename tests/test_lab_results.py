@@ -37,7 +37,7 @@ def test_the_kept_logits_are_those_that_were_measured(name):
     assert (logits.argmax(1) == labels).mean() == pytest.approx(record["accuracy"], abs=5e-4)
     measured = FOUND[name]["methods"]
     z = logits.astype(np.float32)
-    for method, t in (("uts", tepid.from_logits(z)), ("temperature", tepid.from_labels(z, labels))):
+    for method, t in (("uts", tepid.uts(z)), ("temperature", tepid.temperature_scaling(z, labels))):
         spread = measured[method]["temperature"]
         assert t.value == pytest.approx(spread["mean"], abs=3 * spread["sd"])
     nll = tepid.metrics.nll(labels.astype(np.int64), np.exp(z - np.logaddexp.reduce(z, 1)[:, None]))

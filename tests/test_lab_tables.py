@@ -37,7 +37,7 @@ def folder(tmp_path, network):
     z, y = (column[:600] for column in network)
     np.savez(tmp_path / "lenet5_mnist.npz", logits=z, labels=y)
     np.savez(tmp_path / "some_net_&_co_pets.npz", logits=z, labels=y)
-    np.savez(tmp_path / "unlabelled_mnist.npz", logits=z)
+    np.savez(tmp_path / "unlabeled_mnist.npz", logits=z)
     _run(tmp_path / "skin", z, y, network="resnet20", data="isic")
     (tmp_path / "unfinished").mkdir()
     (tmp_path / "unfinished" / "run.json").write_text("{}")
@@ -167,7 +167,7 @@ def test_a_row_is_what_the_protocol_measures(found, network):
     for number in range(3):
         order = np.random.default_rng([0, number]).permutation(600)
         inside, outside = np.sort(order[:120]), np.sort(order[120:])
-        t = tepid.from_logits(z[inside])
+        t = tepid.uts(z[inside])
         temperatures.append(t.value)
         errors.append(tepid.metrics.ece(y[outside], t(z[outside])))
     row = found.rows[0]

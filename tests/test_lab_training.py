@@ -21,7 +21,7 @@ from tepid.lab import datasets, networks, training  # noqa: E402  # after the sk
 
 pytestmark = pytest.mark.usefixtures("torchvision", "one_thread")
 COMMAND = [sys.executable, str(Path(__file__).with_name("mending.py")), "lab", "train"]
-# Small, and with all that has a state: normalisation, dropout, momentum and augmentation.
+# Small, and with all that has a state: normalization, dropout, momentum and augmentation.
 SMALL = [
     "--set", "depth=7", "--set", "width=4", "--set", "dropout=0.3", "--set", "train_rows=48",
 ]  # fmt: skip
@@ -108,10 +108,10 @@ def _train(sets, run, *settings, seed=0, progress=lambda _: None):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("optimiser", "amp"), [("sgd", "false"), ("adam", "true")])
-def test_the_loop_learns_what_can_be_learnt(sets, tmp_path, amp, optimiser):
-    rate = {"sgd": 0.02, "adam": 0.003}[optimiser]
-    settings = ["epochs=25", "batch=8", f"rate={rate}", f"optimiser={optimiser}", f"amp={amp}"]
+@pytest.mark.parametrize(("optimizer", "amp"), [("sgd", "false"), ("adam", "true")])
+def test_the_loop_learns_what_can_be_learnt(sets, tmp_path, amp, optimizer):
+    rate = {"sgd": 0.02, "adam": 0.003}[optimizer]
+    settings = ["epochs=25", "batch=8", f"rate={rate}", f"optimizer={optimizer}", f"amp={amp}"]
     record = _train(sets, tmp_path, *settings)
     assert record["accuracy"] > 0.8
     assert record["history"][-1]["loss"] < record["history"][0]["loss"] / 4
@@ -137,7 +137,7 @@ def test_progress_counts_up_to_the_last_epoch(sets, tmp_path):
 
 
 def test_an_interrupted_run_ends_as_an_undisturbed_one(sets, tmp_path):
-    settings = ["epochs=4", "batch=16", "optimiser=adam", "schedule=one-cycle", "rate=0.003"]
+    settings = ["epochs=4", "batch=16", "optimizer=adam", "schedule=one-cycle", "rate=0.003"]
     _train(sets, tmp_path / "whole", *settings)
 
     def stop(now):
@@ -249,7 +249,7 @@ def test_a_run_that_was_killed_ends_with_the_same_bits(sets, tmp_path):
 
 @pytest.mark.slow
 def test_two_processes_take_the_steps_of_one(sets, tmp_path):
-    # LeNet-5 has no batch normalisation, so that halves of a batch give the gradient of the whole.
+    # LeNet-5 has no batch normalization, so that halves of a batch give the gradient of the whole.
     options = ["lenet5-mnist", "--quick", "--set", "epochs=6", "--set", "train_rows=40"]
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     together = _spawn(tmp_path / "two", sets, *options, before=torchrun)

@@ -13,11 +13,11 @@ from tests.precision import CONFIDENCE, apart
 
 def test_an_uncertain_accuracy_widens_the_interval(fashion):
     z = fashion[0]
-    sure, unsure = (tepid.from_accuracy(z, 0.93, standard_error=e) for e in (0.0, 0.01))
+    sure, unsure = (tepid.match_accuracy(z, 0.93, standard_error=e) for e in (0.0, 0.01))
     assert sure.value == unsure.value
     assert unsure.interval[0] < sure.interval[0] < sure.interval[1] < unsure.interval[1]
     # One standard error of the accuracy either way, to first order.
-    moved = [tepid.from_accuracy(z, a).value for a in (0.929, 0.931)]
+    moved = [tepid.match_accuracy(z, a).value for a in (0.929, 0.931)]
     slope = math.log(moved[0] / moved[1]) / 0.002
     widths = [math.log(t.interval[1] / t.interval[0]) / (2 * 1.96) for t in (sure, unsure)]
     assert widths[1] ** 2 - widths[0] ** 2 == pytest.approx((0.01 * slope) ** 2, rel=0.01)
@@ -32,7 +32,7 @@ def test_counted_labels_give_an_accuracy_and_its_error():
         with pytest.raises(tepid.InputError, match="correct must be in 0 to"):
             tepid.counted(*wrong)
     with pytest.raises(tepid.InputError, match=r"standard_error must be in \[0, 1\), got -1"):
-        tepid.from_accuracy(np.eye(3), 0.5, standard_error=-1)
+        tepid.match_accuracy(np.eye(3), 0.5, standard_error=-1)
 
 
 # --- logits alone, cautiously
@@ -41,7 +41,7 @@ def test_counted_labels_give_an_accuracy_and_its_error():
 def test_the_guard_matches_the_error_odds_times_t_squared(fashion):
     z = fashion[0]
     t = tepid.guarded(z, budget=1.0)
-    uts = tepid.from_logits(z).value
+    uts = tepid.uts(z).value
     confidence = tepid.metrics.confidence(fashion[1], _plain(z))
     odds = confidence / (1 - confidence) / uts**2
     assert t.implied_accuracy == pytest.approx(odds / (1 + odds), rel=1e-5)
@@ -111,7 +111,7 @@ Z, Y = _DATA["logits"].astype(np.float32), _DATA["labels"].astype(np.int64)
 # --- a few labels
 
 
-def _posterior(z, y, centre, spread):
+def _posterior(z, y, center, spread):
     """The minimum of loss and prior on a fine grid, refined: another road to the same T."""
     grid = np.log(np.geomspace(0.05, 50, 4001))
     d = z.astype(np.float64) - z.max(axis=1, keepdims=True)
@@ -119,7 +119,7 @@ def _posterior(z, y, centre, spread):
     def height(log_t):
         e = d / np.exp(log_t)
         loss = np.log(np.exp(e).sum(axis=1)) - e[np.arange(len(y)), y]
-        return loss.sum() + (log_t - centre) ** 2 / (2 * spread**2)
+        return loss.sum() + (log_t - center) ** 2 / (2 * spread**2)
 
     best = grid[np.argmin([height(g) for g in grid])]
     step = grid[1] - grid[0]
@@ -135,9 +135,9 @@ def _posterior(z, y, centre, spread):
 @pytest.mark.parametrize("n", [1, 5, 25, 200])
 def test_few_labels_give_the_least_of_loss_and_prior(fashion, n):
     z, y = fashion
-    centre = math.log(tepid.from_logits(z).value)
+    center = math.log(tepid.uts(z).value)
     t = tepid.from_few_labels(z, z[:n], y[:n])
-    assert t.value == pytest.approx(_posterior(z[:n], y[:n], centre, 0.4), rel=1e-5)
+    assert t.value == pytest.approx(_posterior(z[:n], y[:n], center, 0.4), rel=1e-5)
     assert t.interval[0] < t.value < t.interval[1]
     assert (t.samples, t.method, t.status) == (n, "few-labels", "ok")
     assert t.implied_accuracy == pytest.approx(t(z).max(axis=1).mean(), abs=CONFIDENCE)
@@ -146,16 +146,16 @@ def test_few_labels_give_the_least_of_loss_and_prior(fashion, n):
 def test_labels_that_are_all_right_do_not_send_t_to_zero(fashion):
     z, y = fashion
     right = np.flatnonzero(z.argmax(axis=1) == y)[:20]
-    assert tepid.from_labels(z[right], y[right]).status == "at-bound"
+    assert tepid.temperature_scaling(z[right], y[right]).status == "at-bound"
     t = tepid.from_few_labels(z, z[right], y[right])
     assert t.status == "ok"
-    assert 0.5 < t.value < tepid.from_logits(z).value
+    assert 0.5 < t.value < tepid.uts(z).value
     assert t.warnings == ("Temperature scaling on these labels alone would have found none.",)
 
 
 def test_many_labels_outweigh_the_prior(fashion):
     z, y = fashion
-    t, plain = tepid.from_few_labels(z, z, y), tepid.from_labels(z, y)
+    t, plain = tepid.from_few_labels(z, z, y), tepid.temperature_scaling(z, y)
     assert t.value == pytest.approx(plain.value, rel=0.01)
     assert t.warnings == ()
 
@@ -170,9 +170,7 @@ def test_without_a_label_free_temperature_the_prior_is_around_one():
 
 def test_few_labels_refuse_other_classes_and_no_labels(fashion):
     z = fashion[0][:2000]
-    with pytest.raises(
-        tepid.InputError, match=r"labelled_logits must have the 10 classes .* got 4"
-    ):
+    with pytest.raises(tepid.InputError, match=r"labeled_logits must have the 10 classes .* got 4"):
         tepid.from_few_labels(z, 2 * np.eye(4), [0, 1, 2, 3])
     with pytest.raises(tepid.InputError, match="labels must be given"):
         tepid.from_few_labels(z, z[:5], None)
@@ -189,7 +187,7 @@ def test_labels_to_halve_uses_the_prior_that_was_used(fashion, tmp_path):
         assert tepid.labels_to_halve(t) == math.ceil(3 * known / each)
         t.save(tmp_path / "t.json")
         assert tepid.load(tmp_path / "t.json") == t
-    assert tepid.from_labels(z, y).prior_spread is None
+    assert tepid.temperature_scaling(z, y).prior_spread is None
 
 
 def test_four_times_the_information_halves_the_interval(fashion):
@@ -201,7 +199,7 @@ def test_four_times_the_information_halves_the_interval(fashion):
     again = tepid.from_few_labels(z, z[: 100 + more], y[: 100 + more])
     assert math.log(again.interval[1] / again.interval[0]) == pytest.approx(wider / 2, rel=0.25)
     with pytest.raises(tepid.InputError, match="must come from few labels"):
-        tepid.labels_to_halve(tepid.from_labels(z, y))
+        tepid.labels_to_halve(tepid.temperature_scaling(z, y))
 
 
 # --- other models on the same rows
@@ -217,7 +215,9 @@ def _family(n=3000, k=6, models=4, noise=1.0):
 def test_one_peer_is_temperature_scaling_on_its_predictions():
     one, two, *_ = _family()
     t = tepid.from_models(one, two)
-    assert t.value == pytest.approx(tepid.from_labels(one, two.argmax(axis=1)).value, rel=1e-9)
+    assert t.value == pytest.approx(
+        tepid.temperature_scaling(one, two.argmax(axis=1)).value, rel=1e-9
+    )
     assert (t.method, t.status, t.interval) == ("models", "ok", None)
     differ = (one.argmax(axis=1) != two.argmax(axis=1)).mean()
     assert t.warnings == (
@@ -233,7 +233,7 @@ def test_several_peers_of_few_classes_match_the_agreement_with_most_of_them():
     t = tepid.from_models(one, *peers)
     agreed = (one.argmax(axis=1) == counts.argmax(axis=0))[clear].sum()
     assert agreed / 3000 <= t.implied_accuracy <= (agreed + (~clear).sum()) / 3000
-    matched = tepid.from_accuracy(one, t.implied_accuracy)
+    matched = tepid.match_accuracy(one, t.implied_accuracy)
     assert t.value == pytest.approx(matched.value, rel=apart(t, matched))
 
 
@@ -253,8 +253,8 @@ def test_several_peers_of_many_classes_vote_in_equal_parts():
     t = tepid.from_models(one, two, three)
     rows = np.concatenate([one, one])
     votes = np.concatenate([two.argmax(axis=1), three.argmax(axis=1)])
-    labelled = tepid.from_labels(rows, votes)  # a row's votes are summed in float64 here
-    assert t.value == pytest.approx(labelled.value, rel=apart(t, labelled))
+    labeled = tepid.temperature_scaling(rows, votes)  # a row's votes are summed in float64 here
+    assert t.value == pytest.approx(labeled.value, rel=apart(t, labeled))
     assert t.samples == 1500
 
 
@@ -331,7 +331,7 @@ def test_ids_of_models_must_be_the_same_and_bad_rows_are_named():
         tepid.from_models(one, two, broken)
 
 
-# --- an older labelled set
+# --- an older labeled set
 
 
 def _shifted(seed=2, n=4000, k=6):
@@ -347,7 +347,7 @@ def test_the_source_gives_the_geometric_mean_with_the_matched_accuracy_of_atc():
     old, new = old * 1.5, new * 1.5  # an accuracy above .75
     y = (old / 3 + 0.4 * np.random.default_rng(1).gumbel(size=old.shape)).argmax(axis=1)
     t = tepid.from_source(new, old, y)
-    source = tepid.from_labels(old, y).value
+    source = tepid.temperature_scaling(old, y).value
 
     def entropy(z):
         p = tepid.Temperature(source, "", samples=0, classes=6, implied_accuracy=0)(z)
@@ -355,7 +355,7 @@ def test_the_source_gives_the_geometric_mean_with_the_matched_accuracy_of_atc():
 
     right = (old.argmax(axis=1) == y).mean()
     accuracy = (entropy(new) <= np.quantile(entropy(old), right)).mean()
-    expected = math.sqrt(source * tepid.from_accuracy(new, accuracy).value)
+    expected = math.sqrt(source * tepid.match_accuracy(new, accuracy).value)
     assert t.value == pytest.approx(expected, rel=2e-3)
     assert f"suggest an accuracy of {accuracy:.2f}" in t.warnings[0]
     assert "limited" not in t.warnings[0]
@@ -377,7 +377,7 @@ def test_a_weak_source_is_not_stretched():
     old, y, new, _ = _shifted()
     wrong = (y + np.arange(len(y)) % 2) % 6
     t = tepid.from_source(new, old, wrong)
-    assert t.value == pytest.approx(tepid.from_labels(old, wrong).value, rel=1e-9)
+    assert t.value == pytest.approx(tepid.temperature_scaling(old, wrong).value, rel=1e-9)
     assert "too low to say more" in t.warnings[0]
 
 
@@ -465,7 +465,7 @@ def test_advice_uses_the_firmest_evidence_that_is_there(fashion):
     assert (known.use, known.verdict) == ("accuracy", "use")
     everything = tepid.advise(z, others=(other,), source=old, accuracy=0.93, few=few)
     assert everything.use == "accuracy"
-    assert everything.temperature == tepid.from_accuracy(z, 0.93)
+    assert everything.temperature == tepid.match_accuracy(z, 0.93)
     assert tepid.advise(z, few=few, source=old).temperature == tepid.from_few_labels(z, *few)
     assert tepid.advise(z, few=few, accuracy=0.93, labels=y).use == "temperature"
     values = [t.value for t in everything.answers.values()]
@@ -485,10 +485,10 @@ def test_advice_fits_its_methods_in_four_shared_passes(fashion):
     advice = tepid.advise(rows, accuracy=0.93, labels=y)
     assert len(passes) <= 4
     separate = {
-        "uts": tepid.from_logits(z),
+        "uts": tepid.uts(z),
         "guarded": tepid.guarded(z),
-        "accuracy": tepid.from_accuracy(z, 0.93),
-        "temperature": tepid.from_labels(z, y),
+        "accuracy": tepid.match_accuracy(z, 0.93),
+        "temperature": tepid.temperature_scaling(z, y),
     }
     assert list(advice.answers) == list(separate)
     for name, t in separate.items():
@@ -511,10 +511,10 @@ def test_advice_says_when_not_to_use_a_temperature(network, fashion):
     z, y = network
     advice = tepid.advise(z)
     assert (advice.use, advice.verdict) == ("guarded", "do not use")
-    assert tepid.judged(tepid.from_logits(z))[0] == "do not use"
-    assert tepid.judged(tepid.from_logits(fashion[0]))[0] == "check"
-    assert tepid.judged(tepid.from_labels(z, y))[0] == "use"
-    bound = tepid.from_labels(z, z.argmax(axis=1))
+    assert tepid.judged(tepid.uts(z))[0] == "do not use"
+    assert tepid.judged(tepid.uts(fashion[0]))[0] == "check"
+    assert tepid.judged(tepid.temperature_scaling(z, y))[0] == "use"
+    bound = tepid.temperature_scaling(z, z.argmax(axis=1))
     assert tepid.judged(bound) == (
         "do not use",
         "no temperature was found, its status is at-bound",
@@ -532,10 +532,10 @@ def test_the_posterior_covers_the_truth_where_temperature_scaling_is_right():
         scale = math.exp(0.4 * rng.normal())
         posterior = 6 * rng.normal(size=(1500, 5))
         y = (posterior + rng.gumbel(size=posterior.shape)).argmax(axis=1)
-        free = tepid.from_logits(posterior).value
+        free = tepid.uts(posterior).value
         # Logits whose right temperature lies around the label-free one as the prior says.
         for _ in range(3):
-            free = tepid.from_logits(posterior * scale * free).value
+            free = tepid.uts(posterior * scale * free).value
         z = posterior * scale * free
         t = tepid.from_few_labels(z, z[:60], y[:60])
         covered += t.interval[0] < scale * free < t.interval[1]

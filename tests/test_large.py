@@ -25,7 +25,7 @@ MEGABYTES = 400
 FIT = """\
 import json, pathlib, sys
 import tepid
-t = tepid.from_logits(sys.argv[1])
+t = tepid.uts(sys.argv[1])
 status = pathlib.Path("/proc/self/status").read_text()
 peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
 print(json.dumps({"temperature": t.value, "samples": t.samples, "megabytes": peak * 1024 / 1e6}))
@@ -46,5 +46,5 @@ def test_twenty_gigabytes_are_fitted_in_four_hundred_megabytes(tmp_path):
     assert told["samples"] == ROWS * COPIES
     assert told["megabytes"] < MEGABYTES
     # A hundred times the same rows have the temperature of the rows.
-    assert told["temperature"] == pytest.approx(tepid.from_logits(z).value, rel=1e-9)
+    assert told["temperature"] == pytest.approx(tepid.uts(z).value, rel=1e-9)
     print(f"{size / 1e9:.1f} GB in {told['megabytes']:.0f} MB")  # noqa: T201  # for `pytest -s`

@@ -51,7 +51,7 @@ TOLERANCES = {
     "aurc of each row once": 1e-4,  # the mean of the risk after each row, not the area
     "aurc of each row 300 times": 1e-6,  # which tends to the area as rows are repeated
     "relplot 1.0.3": 1e-3,  # its width is a multiple of 2^-10 and its mesh has 200 points
-    "excess_nll": 1e-8,  # as far as its optimiser went
+    "excess_nll": 1e-8,  # as far as its optimizer went
 }
 
 
@@ -122,7 +122,7 @@ def test_excess_nll_is_what_another_optimiser_saves(network):
 
 def test_the_best_temperature_has_no_excess(network):
     z, y = network
-    best = tepid.from_labels(z, y).value
+    best = tepid.temperature_scaling(z, y).value
     assert metrics.excess_nll(y, z, temperature=best) == pytest.approx(0, abs=1e-12)
     assert metrics.excess_nll(y, z / best) == pytest.approx(0, abs=1e-9)
     assert metrics.excess_nll([0, 1], [[1.0, 1.0], [2.0, 2.0]]) == 0  # no temperature matters

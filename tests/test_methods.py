@@ -17,9 +17,9 @@ from tests.precision import CONFIDENCE, apart
 
 def _fits(z, y, accuracy):
     return {
-        "uts": tepid.from_logits(z),
-        "temperature": tepid.from_labels(z, y),
-        "accuracy": tepid.from_accuracy(z, accuracy),
+        "uts": tepid.uts(z),
+        "temperature": tepid.temperature_scaling(z, y),
+        "accuracy": tepid.match_accuracy(z, accuracy),
     }
 
 
@@ -115,8 +115,8 @@ def test_any_blocks_give_the_array_s_temperature(network, data):
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_any_number_of_threads_gives_the_same(fashion, threads):
     z = fashion[0]
-    one = tepid.from_logits(z, engine=tepid.Threads(1)).value
-    assert tepid.from_logits(z, engine=tepid.Threads(threads)).value == pytest.approx(one, rel=1e-9)
+    one = tepid.uts(z, engine=tepid.Threads(1)).value
+    assert tepid.uts(z, engine=tepid.Threads(threads)).value == pytest.approx(one, rel=1e-9)
 
 
 def test_row_constants_row_order_and_class_order_change_nothing(network, rng):
@@ -137,7 +137,7 @@ def test_row_constants_row_order_and_class_order_change_nothing(network, rng):
 
 
 def test_no_pairs_leave_nothing_identified(fashion):
-    t = tepid.from_logits(fashion[0][:2000], deviations=1e6)
+    t = tepid.uts(fashion[0][:2000], deviations=1e6)
     assert t.status == "not-identified"
     assert t.warnings[0].startswith("No row reaches the threshold of UTS")
 
@@ -146,33 +146,35 @@ def test_labels_of_rows_that_weigh_nothing_may_be_any(network):
     z, y = network[0][:500], network[1][:500].copy()
     w = np.ones(500)
     w[::7] = 0
-    clean = tepid.from_labels(z[w > 0], y[w > 0])
+    clean = tepid.temperature_scaling(z[w > 0], y[w > 0])
     y[::7] = 255
-    assert tepid.from_labels(z, y, sample_weight=w).value == pytest.approx(clean.value, rel=1e-9)
+    assert tepid.temperature_scaling(z, y, sample_weight=w).value == pytest.approx(
+        clean.value, rel=1e-9
+    )
     masked = z.copy()
     masked[::7, 0] = -np.inf
-    t = tepid.from_labels(masked, np.where(w > 0, y, 0), sample_weight=w)
+    t = tepid.temperature_scaling(masked, np.where(w > 0, y, 0), sample_weight=w)
     assert t.value == pytest.approx(clean.value, rel=1e-9)
     scored = tepid.Reliability.of_logits(z, y, sample_weight=w)
     assert scored.correct.sum() == (z.argmax(axis=1) == y)[w > 0].sum()
 
 
 def test_the_sensitivity_of_a_debiased_temperature_lies_around_it(fashion):
-    t = tepid.from_logits(fashion[0][:300], debias=True)
+    t = tepid.uts(fashion[0][:300], debias=True)
     assert t.sensitivity[1] < t.value < t.sensitivity[0]
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-9, 0.02, 0.3, 50.0, 1e9, 1e30])
 def test_labels_and_accuracy_follow_the_scale_of_the_logits(network, scale):
     z, y = network[0].astype(np.float64), network[1]
-    for fit, evidence in ((tepid.from_labels, y), (tepid.from_accuracy, 0.8)):
+    for fit, evidence in ((tepid.temperature_scaling, y), (tepid.match_accuracy, 0.8)):
         one, other = fit(z, evidence), fit(scale * z, evidence)
         assert other.value == pytest.approx(scale * one.value, rel=apart(one, other))
 
 
 def test_the_right_temperature_of_a_made_up_network_is_found(network):
     z, y = network
-    t = tepid.from_labels(z, y)
+    t = tepid.temperature_scaling(z, y)
     assert t.interval[0] < 2.0 < t.interval[1]
     assert t.interval[1] / t.interval[0] < 1.2
     assert t.method == "temperature"
@@ -187,9 +189,9 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
         rng = np.random.default_rng(seed)
         posterior = 3 * rng.normal(size=(400, 5))
         y = (posterior + rng.gumbel(size=posterior.shape)).argmax(axis=1)
-        low, high = tepid.from_labels(2 * posterior, y).interval
+        low, high = tepid.temperature_scaling(2 * posterior, y).interval
         covered["labels"] += low < 2 < high
-        low, high = tepid.from_accuracy(2 * posterior, 0.77).interval
+        low, high = tepid.match_accuracy(2 * posterior, 0.77).interval
         covered["accuracy"] += low < _SETTLED < high
     assert 0.92 * runs < covered["labels"] < 0.98 * runs
     assert 0.92 * runs < covered["accuracy"] < 0.98 * runs
@@ -197,7 +199,7 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
 
 def _settled():
     posterior = 3 * np.random.default_rng(99).normal(size=(200_000, 5))
-    return tepid.from_accuracy(2 * posterior, 0.77).value
+    return tepid.match_accuracy(2 * posterior, 0.77).value
 
 
 _SETTLED = _settled()
@@ -205,13 +207,13 @@ _SETTLED = _settled()
 
 def test_uts_gives_no_interval_but_its_sensitivity(fashion):
     z = fashion[0]
-    t = tepid.from_logits(z)
+    t = tepid.uts(z)
     assert t.interval is None
     assert t.method == "uts"
-    half, double = (tepid.from_logits(z, deviations=d).value for d in (0.5, 2.0))
+    half, double = (tepid.uts(z, deviations=d).value for d in (0.5, 2.0))
     assert t.sensitivity == pytest.approx((half, double), rel=6e-3)
     assert t.value != pytest.approx(half, rel=1e-3)
-    other = tepid.from_logits(z, deviations=2.0)
+    other = tepid.uts(z, deviations=2.0)
     exact = truth.least_loss(z, truth.uts_pairs(z, 2.0))
     assert other.value == pytest.approx(exact, rel=other.precision)
     assert other.sensitivity[0] == pytest.approx(t.value, rel=6e-3)
@@ -219,17 +221,17 @@ def test_uts_gives_no_interval_but_its_sensitivity(fashion):
 
 def test_the_implied_accuracy_is_the_mean_confidence_at_the_temperature(fashion):
     z, y = fashion
-    for t in (tepid.from_logits(z), tepid.from_labels(z, y), tepid.from_accuracy(z, 0.93)):
+    for t in (tepid.uts(z), tepid.temperature_scaling(z, y), tepid.match_accuracy(z, 0.93)):
         assert t.implied_accuracy == pytest.approx(t(z).max(axis=1).mean(), abs=CONFIDENCE)
-    assert tepid.from_accuracy(z, 0.93).implied_accuracy == pytest.approx(0.93, abs=CONFIDENCE)
+    assert tepid.match_accuracy(z, 0.93).implied_accuracy == pytest.approx(0.93, abs=CONFIDENCE)
 
 
 def test_a_range_of_accuracies_gives_a_range_of_temperatures(fashion):
     z = fashion[0]
-    t = tepid.from_accuracy(z, (0.9, 0.94))
-    ends = tuple(tepid.from_accuracy(z, a).value for a in (0.94, 0.9))
+    t = tepid.match_accuracy(z, (0.9, 0.94))
+    ends = tuple(tepid.match_accuracy(z, a).value for a in (0.94, 0.9))
     assert t.interval == pytest.approx(ends, rel=2e-4)
-    assert t.value == pytest.approx(tepid.from_accuracy(z, 0.92).value, rel=1e-9)
+    assert t.value == pytest.approx(tepid.match_accuracy(z, 0.92).value, rel=1e-9)
     assert t.interval[0] < t.value < t.interval[1]
 
 
@@ -237,66 +239,64 @@ def test_weights_count_rows_in_every_method(network, rng):
     z, y = network[0][:1500], network[1][:1500]
     w = rng.integers(0, 4, 1500)
     again = np.repeat(np.arange(1500), w)
-    assert tepid.from_logits(z, sample_weight=w).value == pytest.approx(
-        tepid.from_logits(z[again]).value, rel=1e-9
+    assert tepid.uts(z, sample_weight=w).value == pytest.approx(tepid.uts(z[again]).value, rel=1e-9)
+    assert tepid.temperature_scaling(z, y, sample_weight=w).value == pytest.approx(
+        tepid.temperature_scaling(z[again], y[again]).value, rel=1e-9
     )
-    assert tepid.from_labels(z, y, sample_weight=w).value == pytest.approx(
-        tepid.from_labels(z[again], y[again]).value, rel=1e-9
-    )
-    assert tepid.from_accuracy(z, 0.8, sample_weight=w).value == pytest.approx(
-        tepid.from_accuracy(z[again], 0.8).value, rel=1e-9
+    assert tepid.match_accuracy(z, 0.8, sample_weight=w).value == pytest.approx(
+        tepid.match_accuracy(z[again], 0.8).value, rel=1e-9
     )
 
 
 def test_debias_is_the_half_sample_jackknife_of_even_and_odd_rows(fashion):
     z = fashion[0][:300]
-    whole, even, odd = (tepid.from_logits(part).value for part in (z, z[::2], z[1::2]))
-    t = tepid.from_logits(z, debias=True)
+    whole, even, odd = (tepid.uts(part).value for part in (z, z[::2], z[1::2]))
+    t = tepid.uts(z, debias=True)
     assert t.value == pytest.approx(whole**2 / math.sqrt(even * odd), rel=1e-9)
     assert t.method == "uts-debiased"
     assert t.implied_accuracy == pytest.approx(t(z).max(axis=1).mean(), rel=1e-3)
     blocks = [z[:1], z[1:1], z[1:8], z[8:]]
-    assert tepid.from_logits(lambda: blocks, debias=True).value == pytest.approx(t.value, rel=1e-9)
+    assert tepid.uts(lambda: blocks, debias=True).value == pytest.approx(t.value, rel=1e-9)
 
 
 def test_debias_brings_few_rows_nearer_to_many(fashion):
     z = fashion[0]
-    many = math.log(tepid.from_logits(z).value)
+    many = math.log(tepid.uts(z).value)
     parts = [z[i : i + 200] for i in range(0, 10_000, 200)]
-    plain = np.mean([math.log(tepid.from_logits(p).value) for p in parts]) - many
-    mended = np.mean([math.log(tepid.from_logits(p, debias=True).value) for p in parts]) - many
+    plain = np.mean([math.log(tepid.uts(p).value) for p in parts]) - many
+    mended = np.mean([math.log(tepid.uts(p, debias=True).value) for p in parts]) - many
     assert plain > 0.02
     assert abs(mended) < 0.7 * plain
 
 
 def test_debias_leaves_a_bound_alone():
-    t = tepid.from_logits([[2.0, 0.0]], debias=True)
+    t = tepid.uts([[2.0, 0.0]], debias=True)
     assert t.status == "at-bound"
     assert t.method == "uts"
-    two = tepid.from_logits([[1.0, 0.0, 0.5], [0.0, 3.0, 1.0]], debias=True)
+    two = tepid.uts([[1.0, 0.0, 0.5], [0.0, 3.0, 1.0]], debias=True)
     assert two.method == "uts"
 
 
 def test_uts_says_where_it_was_measured_to_fail(fashion, network):
     confident, unsure = fashion[0], network[0]
-    assert tepid.from_logits(confident).warnings == ()
-    few = tepid.from_logits(confident[:999]).warnings
+    assert tepid.uts(confident).warnings == ()
+    few = tepid.uts(confident[:999]).warnings
     assert len(few) == 1
     assert "below 1000 rows and there are 999" in few[0]
-    assert tepid.from_logits(confident[:999], debias=True).warnings == ()
-    assert tepid.from_logits(confident[:1000]).warnings == ()
-    low = tepid.from_logits(unsure).warnings
+    assert tepid.uts(confident[:999], debias=True).warnings == ()
+    assert tepid.uts(confident[:1000]).warnings == ()
+    low = tepid.uts(unsure).warnings
     assert len(low) == 1
     mean = tepid.metrics.confidence(network[1], _softmax(unsure))
     assert f"at T = 1 is {mean:.3f}, below 0.95" in low[0]
-    one = tepid.from_logits([[3.0, 0.0], [2.0, 0.0]]).warnings
+    one = tepid.uts([[3.0, 0.0], [2.0, 0.0]]).warnings
     assert any("Every row is predicted as class 0" in w for w in one)
     assert any("fewer rows (2) than classes (3)" in w for w in _few_rows().warnings)
-    assert not any("fewer rows" in w for w in tepid.from_logits(confident[:10]).warnings)
+    assert not any("fewer rows" in w for w in tepid.uts(confident[:10]).warnings)
 
 
 def _few_rows():
-    return tepid.from_logits([[3.0, 0.0, 1.0], [2.0, 0.0, 2.5]])
+    return tepid.uts([[3.0, 0.0, 1.0], [2.0, 0.0, 2.5]])
 
 
 def _softmax(z):
@@ -305,26 +305,26 @@ def _softmax(z):
 
 def test_a_stream_that_cannot_be_read_again_gives_what_its_curve_gives(fashion):
     z, y = fashion
-    again = tepid.from_labels(z, y)
-    once = tepid.from_labels(iter(np.split(z, 7 * [0] + [5000])), y)
+    again = tepid.temperature_scaling(z, y)
+    once = tepid.temperature_scaling(iter(np.split(z, 7 * [0] + [5000])), y)
     assert once.value == pytest.approx(again.value, rel=apart(once, again))
     assert once.precision == 2e-4
     assert again.precision == 5e-6
     assert once.interval is None
     assert once.implied_accuracy == pytest.approx(again.implied_accuracy, abs=1e-4)
-    matched = tepid.from_accuracy(iter([z]), 0.93)
-    again = tepid.from_accuracy(z, 0.93)
+    matched = tepid.match_accuracy(iter([z]), 0.93)
+    again = tepid.match_accuracy(z, 0.93)
     assert matched.value == pytest.approx(again.value, rel=apart(matched, again))
     with pytest.raises(tepid.InputError, match="readable more than once"):
-        tepid.from_logits(iter([z]))
+        tepid.uts(iter([z]))
 
 
 def test_a_stream_that_ends_outside_its_window_is_at_the_bound(network):
     z, y = network
-    t = tepid.from_labels(iter([1000 * z]), y)
+    t = tepid.temperature_scaling(iter([1000 * z]), y)
     assert (t.status, t.value) == ("at-bound", 32.0)
     assert "above the range that was summed" in t.warnings[0]
-    t = tepid.from_labels(iter([1e-4 * z]), y)
+    t = tepid.temperature_scaling(iter([1e-4 * z]), y)
     assert (t.status, t.value) == ("at-bound", 1 / 32)
     assert "below the range that was summed" in t.warnings[0]
 
@@ -332,50 +332,50 @@ def test_a_stream_that_ends_outside_its_window_is_at_the_bound(network):
 def test_bad_arguments_are_named():
     z = np.eye(3)
     with pytest.raises(tepid.InputError, match=r"accuracy must be in \[0, 1\], got 93"):
-        tepid.from_accuracy(z, 93)
+        tepid.match_accuracy(z, 93)
     with pytest.raises(tepid.InputError, match=r"accuracy must be in \[0, 1\], got -0.1"):
-        tepid.from_accuracy(z, -0.1)
+        tepid.match_accuracy(z, -0.1)
     with pytest.raises(tepid.InputError, match=r"accuracy must be in \[0, 1\], got nan"):
-        tepid.from_accuracy(z, float("nan"))
+        tepid.match_accuracy(z, float("nan"))
     with pytest.raises(tepid.InputError, match=r"from low to high, got 0.9 to 0.8"):
-        tepid.from_accuracy(z, (0.9, 0.8))
+        tepid.match_accuracy(z, (0.9, 0.8))
     for wrong in (-1.0, float("nan"), float("inf")):
         with pytest.raises(tepid.InputError, match=rf"deviations must be .*, got {wrong}"):
-            tepid.from_logits(z, deviations=wrong)
+            tepid.uts(z, deviations=wrong)
     for wrong in ("0.9", None, (0.1, 0.2, 0.3), np.zeros(9)):
         with pytest.raises(
             tepid.InputError, match=r"must be a number or a range \(low, high\), got"
         ):
-            tepid.from_accuracy(z, wrong)
+            tepid.match_accuracy(z, wrong)
     with pytest.raises(tepid.InputError, match="temperature must be a number above zero, got -2"):
         tepid.Temperature(-2.0, "", samples=1, classes=2, implied_accuracy=0.5)
     with pytest.raises(tepid.InputError, match="labels must be given"):
-        tepid.from_labels(z)
+        tepid.temperature_scaling(z)
     with pytest.raises(tepid.InputError, match="threads must be a whole number in 1 to 256, got 0"):
-        tepid.from_logits(z, engine=tepid.Threads(0))
+        tepid.uts(z, engine=tepid.Threads(0))
 
 
 def test_logits_that_float32_cannot_hold_are_refused():
     with pytest.raises(
         tepid.InputError, match=r"within 3.4.*e\+38 .* got 0 for class 1 below 1e\+300 at"
     ):
-        tepid.from_labels(np.array([[1.0, 0.0], [1e300, 0.0]]), [0, 1])
+        tepid.temperature_scaling(np.array([[1.0, 0.0], [1e300, 0.0]]), [0, 1])
 
 
 def test_a_temperature_beyond_float32_is_at_the_bound():
     far = np.zeros((50, 2), np.float32)
     far[:, 0] = 2e-38
-    t = tepid.from_labels(far, np.arange(50) % 5 == 0)
+    t = tepid.temperature_scaling(far, np.arange(50) % 5 == 0)
     assert t.status == "at-bound"
     assert 0 < t.value < 1e-30
-    assert tepid.from_accuracy(far, 0.8).status == "at-bound"
+    assert tepid.match_accuracy(far, 0.8).status == "at-bound"
 
 
 def test_a_loss_that_is_flat_between_two_scales_gives_no_interval():
     z = np.zeros((100, 2), np.float32)
     z[:, 0] = 1.0
     z[:50, 0] = 2e-37
-    t = tepid.from_labels(z, np.arange(100) < 50)
+    t = tepid.temperature_scaling(z, np.arange(100) < 50)
     assert t.value > 0
     assert t.interval is None or all(math.isfinite(end) for end in t.interval)
 
@@ -389,10 +389,8 @@ def test_a_producer_may_reuse_its_memory(rng):
             buffer[:] = z[start : start + 1000]
             yield buffer
 
-    whole = tepid.from_logits(z).value
-    assert tepid.from_logits(blocks, engine=tepid.Threads(4)).value == pytest.approx(
-        whole, rel=1e-9
-    )
+    whole = tepid.uts(z).value
+    assert tepid.uts(blocks, engine=tepid.Threads(4)).value == pytest.approx(whole, rel=1e-9)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
@@ -400,12 +398,12 @@ def test_the_first_bad_row_is_the_one_named(threads):
     z = np.zeros((400_000, 30), np.float32)
     z[3::35_000, 4] = np.nan
     with pytest.raises(tepid.InputError, match=r"at row 3$"):
-        tepid.from_logits(z, engine=tepid.Threads(threads))
+        tepid.uts(z, engine=tepid.Threads(threads))
 
 
 def test_evidence_near_chance_gives_no_endless_interval():
-    assert tepid.from_labels([[2.0, 1], [1, 1.999]], [0, 0]).interval is None
-    t = tepid.from_accuracy([[0.0, 0], [0, 1.0]], 0.75 - 1e-6)
+    assert tepid.temperature_scaling([[2.0, 1], [1, 1.999]], [0, 0]).interval is None
+    t = tepid.match_accuracy([[0.0, 0], [0, 1.0]], 0.75 - 1e-6)
     assert t.interval is None or all(math.isfinite(end) for end in t.interval)
 
 
@@ -413,8 +411,8 @@ def test_rows_that_weigh_nothing_do_not_narrow_an_interval(network):
     z, y = network[0][:500], network[1][:500]
     w = np.zeros(500)
     w[:50] = 3.0
-    for fit, evidence in ((tepid.from_labels, y), (tepid.from_accuracy, 0.8)):
-        few = fit(z[:50], evidence[:50] if fit is tepid.from_labels else evidence)
+    for fit, evidence in ((tepid.temperature_scaling, y), (tepid.match_accuracy, 0.8)):
+        few = fit(z[:50], evidence[:50] if fit is tepid.temperature_scaling else evidence)
         assert fit(z, evidence, sample_weight=w).interval == pytest.approx(few.interval, rel=1e-9)
 
 
@@ -422,7 +420,7 @@ def test_rows_that_weigh_nothing_do_not_narrow_an_interval(network):
 def test_the_implied_accuracy_of_few_debiased_rows_is_exact(seed):
     rng = np.random.default_rng(seed)
     z = rng.normal(size=(rng.integers(4, 60), 5)) * 10 ** rng.uniform(-1, 1.5)
-    t = tepid.from_logits(z, debias=True)
+    t = tepid.uts(z, debias=True)
     assert t.implied_accuracy == pytest.approx(t(z).max(axis=1).mean(), rel=1e-5)
     mean = _softmax(z).max(axis=1).mean()
     assert any(f"at T = 1 is {mean:.3f}" in w for w in t.warnings) == (mean < 0.95)
@@ -431,7 +429,7 @@ def test_the_implied_accuracy_of_few_debiased_rows_is_exact(seed):
 @pytest.mark.parametrize("n", [7, 50, 300])
 def test_an_accuracy_of_chance_is_at_the_bound(n):
     z = np.random.default_rng(n).normal(size=(n, 7))
-    t = tepid.from_accuracy(z, 1 / 7)
+    t = tepid.match_accuracy(z, 1 / 7)
     assert t.status == "at-bound"
     assert t.interval is None
 
@@ -442,7 +440,7 @@ def test_the_stated_precision_widens_where_the_loss_is_flat():
     flat = None
     for seed in range(200):
         y = np.random.default_rng(seed).integers(0, 2, 500)
-        t = tepid.from_labels(z, y)
+        t = tepid.temperature_scaling(z, y)
         exact = truth.least_loss(z, truth.label_pairs(z, y), 1e-3, 1e9) if t.status == "ok" else 1
         if t.status == "ok":
             assert abs(t.value / exact - 1) <= t.precision
@@ -452,7 +450,7 @@ def test_the_stated_precision_widens_where_the_loss_is_flat():
 
 def test_progress_is_told_and_ends_at_all_rows(fashion):
     told = []
-    tepid.from_logits(fashion[0], engine=tepid.Threads(2, lambda *step: told.append(step)))
+    tepid.uts(fashion[0], engine=tepid.Threads(2, lambda *step: told.append(step)))
     stages = [stage for stage, _, _ in told]
     assert list(dict.fromkeys(stages)) == ["reading", "summing", "finishing"]
     assert all(total == 10_000 for _, _, total in told)
@@ -471,7 +469,7 @@ def test_the_number_of_threads_comes_from_the_environment(monkeypatch):
 @pytest.mark.parametrize("count", [0, -1, 257, 2.5, "many", [2]])
 def test_a_number_of_threads_that_is_none_is_refused(count):
     with pytest.raises(tepid.InputError, match=r"^threads must be a whole number in 1 to 256, got"):
-        tepid.from_logits(np.eye(3), engine=tepid.Threads(count))
+        tepid.uts(np.eye(3), engine=tepid.Threads(count))
 
 
 # --- the authors' later weighting

@@ -61,7 +61,7 @@ def test_binary_probabilities_are_those_of_class_one():
 
 def test_nll_agrees_with_scikit_learn(fashion):
     z, y = fashion
-    t = tepid.from_labels(z.astype(np.float64), y)
+    t = tepid.temperature_scaling(z.astype(np.float64), y)
     assert metrics.nll(y, t(z.astype(np.float64))) == pytest.approx(
         log_loss(y, t(z.astype(np.float64))), rel=1e-9
     )

@@ -300,7 +300,7 @@ def test_many_threads_lose_no_row_and_fill_every_chunk():
 def test_the_estimate_of_the_reference_itself_is_that_of_uts(network):
     z = network[0]
     monitor = Monitor.from_reference(z, 2.0, chunk=2000, rules=Rules(reestimate=True))
-    right = tepid.from_logits(z).value
+    right = tepid.uts(z).value
     assert monitor.reference.estimate == pytest.approx(right, rel=6e-3)
     rows = monitor.update(z)
     assert rows[0]["estimated_temperature"] == pytest.approx(right, rel=0.05)

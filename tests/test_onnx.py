@@ -438,7 +438,7 @@ def test_running_a_calibrated_model_gives_the_logits_without_the_temperature():
 
 
 def test_the_model_says_what_was_done_to_it():
-    t = tepid.from_labels(X @ W, (X @ W).argmax(axis=1) ^ (np.arange(40) % 5 == 0))
+    t = tepid.temperature_scaling(X @ W, (X @ W).argmax(axis=1) ^ (np.arange(40) % 5 == 0))
     _insert(_classifier(), t)
     session = onnxruntime.InferenceSession("out.onnx", providers=["CPUExecutionProvider"])
     noted = json.loads(session.get_modelmeta().custom_metadata_map["tepid"])
@@ -580,7 +580,7 @@ def test_a_forest_is_fitted_on_the_logarithms_of_its_probabilities():
     np.save("rows.npy", rows)
     z = np.concatenate(list(tepid.onnx.run("m.onnx", "rows.npy")))
     np.testing.assert_allclose(np.exp(z), fitted.predict_proba(rows), atol=1e-6)
-    t = tepid.from_labels(z, labels)
+    t = tepid.temperature_scaling(z, labels)
     _insert(temperature=t)
     got = _run("out.onnx", X=rows)["output_probability"]
     _close([[row[i] for i in range(3)] for row in got], t(z))
@@ -863,17 +863,17 @@ def test_one_command_leads_from_a_model_to_a_calibrated_model(tepid_here):
     old = 1.3 * z + RNG.normal(size=z.shape)
     np.savez("old.npz", logits=old, labels=labels)
     evidence = {
-        (): tepid.from_logits(z),
-        ("--accuracy", "0.8"): tepid.from_accuracy(z, 0.8),
-        ("--correct", "90", "--of", "100"): tepid.from_accuracy(
+        (): tepid.uts(z),
+        ("--accuracy", "0.8"): tepid.match_accuracy(z, 0.8),
+        ("--correct", "90", "--of", "100"): tepid.match_accuracy(
             z, tepid.counted(90, 100)[0], standard_error=tepid.counted(90, 100)[1]
         ),
         ("--guarded",): tepid.guarded(z),
         ("--guarded", "--budget", "0.01"): tepid.guarded(z, budget=0.01),
-        ("--deviations", "2"): tepid.from_logits(z, deviations=2.0),
-        ("--debias",): tepid.from_logits(z, debias=True),
+        ("--deviations", "2"): tepid.uts(z, deviations=2.0),
+        ("--debias",): tepid.uts(z, debias=True),
         ("--source", "old.npz"): tepid.from_source(z, old, labels),
-        ("--labels", "in.npz#labels"): tepid.from_labels(z, labels),
+        ("--labels", "in.npz#labels"): tepid.temperature_scaling(z, labels),
     }
     answers = [wanted.value for wanted in evidence.values()]
     assert len(set(answers)) == len(answers)  # so that no option can be another's

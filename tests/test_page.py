@@ -128,7 +128,7 @@ def test_the_slider_moves_by_keyboard_and_the_numbers_follow(opened, data):
     z, y = data
     page = opened()
     start = _agrees(page, z, y)
-    assert start == pytest.approx(tepid.from_labels(z, y).value, rel=1e-6)
+    assert start == pytest.approx(tepid.temperature_scaling(z, y).value, rel=1e-6)
     page.locator("#slider").focus()
     seen = [start]
     for _ in range(6):

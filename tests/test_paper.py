@@ -30,7 +30,7 @@ def test_the_protocol_fits_on_a_part_and_reports_on_the_rest(fashion):
     assert list(result["methods"]) == ["uncalibrated", "uts", "temperature", "accuracy"]
     order = np.random.default_rng([5, 0]).permutation(2000)
     first, rest = np.sort(order[:500]), np.sort(order[500:])
-    t = tepid.from_labels(z[first], y[first])
+    t = tepid.temperature_scaling(z[first], y[first])
     one = tepid.compare.compare(z, y, splits=1, fraction=0.25, seed=5)["methods"]["temperature"]
     assert one["temperature"] == {"mean": t.value, "sd": None}
     assert one["nll"]["mean"] == pytest.approx(tepid.metrics.nll(y[rest], t(z[rest])), rel=1e-6)
@@ -59,7 +59,7 @@ def test_the_protocol_refuses_what_cannot_be_split(fashion):
 
 def test_on_the_demo_data_uts_closes_most_of_the_gap(fashion):
     z, y = fashion
-    t = tepid.from_logits(z)
+    t = tepid.uts(z)
     before, after = (tepid.Reliability.of_logits(z, y, temperature=v) for v in (1.0, t.value))
     assert tepid.metrics.ece(after) < 0.5 * tepid.metrics.ece(before)
     assert tepid.metrics.nll(after) < tepid.metrics.nll(before)
@@ -80,13 +80,13 @@ def test_every_rung_that_the_data_allow_can_be_compared(fashion):
     known = (z.argmax(axis=1) == y).mean()
     expected = {
         "uncalibrated": 1.0,
-        "uts": tepid.from_logits(part).value,
+        "uts": tepid.uts(part).value,
         "guarded": tepid.guarded(part).value,
         "models": tepid.from_models(part, other[inside]).value,
         "source": tepid.from_source(part, *old).value,
         "few-labels": tepid.from_few_labels(part, part[:40], labels[:40]).value,
-        "accuracy": tepid.from_accuracy(part, known).value,
-        "temperature": tepid.from_labels(part, labels).value,
+        "accuracy": tepid.match_accuracy(part, known).value,
+        "temperature": tepid.temperature_scaling(part, labels).value,
     }
     found = {name: m["temperature"]["mean"] for name, m in one.items() if "temperature" in m}
     assert found == pytest.approx(expected, rel=1e-9)

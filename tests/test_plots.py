@@ -191,7 +191,7 @@ def test_the_coverage_curve_draws_its_table(made):
 
 @pytest.mark.usefixtures("figures")
 def test_the_loss_is_least_where_the_temperature_was_found(network, curve):
-    fitted = tepid.from_labels(*network)
+    fitted = tepid.temperature_scaling(*network)
     ax = plots.loss(curve, {"by labels": fitted})
     uts, labels, mark = ax.lines
     assert [line.get_label() for line in ax.lines] == [

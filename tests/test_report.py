@@ -285,9 +285,9 @@ def test_a_report_with_labels_takes_at_most_five_passes(scale, fashion, page):
 def _separate_fits(z, y):
     accuracy = (z.argmax(axis=1) == y).mean()
     return {
-        "temperature": tepid.from_labels(z, y),
-        "accuracy": tepid.from_accuracy(z, accuracy),
-        "uts": tepid.from_logits(z),
+        "temperature": tepid.temperature_scaling(z, y),
+        "accuracy": tepid.match_accuracy(z, accuracy),
+        "uts": tepid.uts(z),
         "guarded": tepid.guarded(z),
     }
 
@@ -350,7 +350,7 @@ def test_wilson_intervals_are_scipys():
 def test_with_labels_the_report_says_what_they_settle(page, fashion):
     z, y = fashion
     made = page(z, labels=y, title="Fashion")
-    t = tepid.from_labels(z, y)
+    t = tepid.temperature_scaling(z, y)
     accuracy = (z.argmax(axis=1) == y).mean()
     for words in (
         f"Use T = {t.value:.4g}.",
@@ -359,9 +359,9 @@ def test_with_labels_the_report_says_what_they_settle(page, fashion):
         f"say {100 * accuracy:.2f} %",
         f"{100 * tepid.metrics.ece(tepid.Reliability.of_logits(z, y)):.2f} %",
         "which flatters it a little",
-        f"{tepid.from_logits(z).value:.4f}",
+        f"{tepid.uts(z).value:.4f}",
         f"{tepid.guarded(z).value:.4f}",
-        f"{tepid.from_accuracy(z, accuracy).value:.4f}",
+        f"{tepid.match_accuracy(z, accuracy).value:.4f}",
     ):
         assert words in made.said.replace("\u00a0", " "), words
     assert [text for tag, text in made.heads if tag == "h1"] == ["Fashion"]
@@ -378,7 +378,7 @@ def test_without_labels_the_report_says_what_would_help(page, network):
 
 def test_where_the_main_temperature_changes_nothing_the_next_is_shown(page, network):
     made = page(network[0])
-    uts = tepid.from_logits(network[0]).value
+    uts = tepid.uts(network[0]).value
     assert f"Confidence at T = 1 and at T = {uts:.4g} (uts)." in made.said.replace("\u00a0", " ")
     moved = [_temperature(1.25, "accuracy"), _temperature(1.5)]
     said = page(network[0], temperatures=moved).said.replace("\u00a0", " ")
@@ -405,7 +405,7 @@ def test_a_row_is_shown_with_its_label_and_both_confidences(page, network):
 
 def test_a_calibration_that_is_given_is_what_the_report_is_about(page, network):
     z, y = network
-    given = [tepid.from_accuracy(z, 0.8), tepid.from_logits(z), tepid.from_logits(z)]
+    given = [tepid.match_accuracy(z, 0.8), tepid.uts(z), tepid.uts(z)]
     made = page(z, labels=y, temperatures=given)
     assert [mark["name"] for mark in made.data["marks"]] == [
         "uncalibrated", "accuracy", "uts", "uts (2)",
@@ -795,7 +795,7 @@ def test_real_sets_give_readable_reports(page, shared):
 def folder(network, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.savez("both.npz", logits=network[0][:400], labels=network[1][:400])
-    tepid.from_logits(network[0]).save("cal.json")
+    tepid.uts(network[0]).save("cal.json")
     return tmp_path
 
 

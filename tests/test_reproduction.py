@@ -48,7 +48,7 @@ def test_a_loss_that_falls_faster_near_its_minimum_is_not_consistent():
 def test_stopped_iterations_are_those_of_a_convex_loss(network):
     z, y = network[0][:1000], network[1][:1000]
     found = benchmark("stopping").temperatures(z, y)
-    best = tepid.from_labels(z, y).value
+    best = tepid.temperature_scaling(z, y).value
     assert found["gradient descent, rate 0.01, 50 steps"] < found["L-BFGS, rate 0.01, 50 steps"]
     assert 1.5 < found["L-BFGS, rate 0.01, 50 steps"] < best
     assert abs(np.log(found["Adam, rate 0.1, 50 steps"] / best)) < 0.1

@@ -59,9 +59,9 @@ WHOLE = {
 }
 NUMBERS = {
     "level": (lambda v: metrics.bootstrap(metrics.ece, Y, P, level=v),),
-    "deviations": (lambda v: tepid.from_logits(Z, deviations=v),),
+    "deviations": (lambda v: tepid.uts(Z, deviations=v),),
     "budget": (lambda v: tepid.guarded(Z, budget=v),),
-    "standard_error": (lambda v: tepid.from_accuracy(Z, 0.9, standard_error=v),),
+    "standard_error": (lambda v: tepid.match_accuracy(Z, 0.9, standard_error=v),),
     "temperature": (
         lambda v: _monitor(temperature=v),
         lambda v: tepid.Temperature(v, "given", samples=1, classes=3, implied_accuracy=0.9),

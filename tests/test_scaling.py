@@ -275,7 +275,7 @@ def test_a_class_masked_in_every_row_is_as_good_as_none(method):
     z, y = drifted(900, 4)
     z, y = z[y != 2], y[y != 2]
     z[:, 2] = -np.inf
-    options = {"regularisation": 0.0} if method in AFFINE else {}
+    options = {"regularization": 0.0} if method in AFFINE else {}
     p = FITS[method](z, y, **options)(z)
     without = FITS[method](np.delete(z, 2, axis=1), y - (y > 2), **options)(np.delete(z, 2, axis=1))
     np.testing.assert_allclose(np.delete(p, 2, axis=1), without, atol=2e-4)
@@ -293,7 +293,7 @@ def test_logits_of_any_scale_give_probabilities(method, scale):
 @pytest.mark.parametrize("scale", [50, 0.02, 1e6])
 def test_the_scale_of_the_logits_does_not_matter(method, scale):
     z, y = drifted(600, 3)
-    options = {} if method == "ensemble" else {"regularisation": 0.5}
+    options = {} if method == "ensemble" else {"regularization": 0.5}
     p = FITS[method](z, y, **options)(z)
     if method != "ensemble":
         np.testing.assert_allclose(FITS[method](scale * z, y, **options)(scale * z), p, atol=1e-4)
@@ -352,11 +352,11 @@ def test_only_what_guarantees_the_argmax_says_so(fitted):
 
 def test_parameters_that_outnumber_the_rows_are_said():
     z, y = crowded(150, 20)
-    said = scaling.matrix(z, y, regularisation=0).warnings
+    said = scaling.matrix(z, y, regularization=0).warnings
     assert "There are more parameters (420) than rows (150), and nothing holds them." in said
-    said = scaling.matrix(z, y, regularisation=1).warnings
-    assert any("(420) than rows (150), and only the regularisation" in s for s in said)
-    assert not scaling.vector(z, y, regularisation=0).warnings
+    said = scaling.matrix(z, y, regularization=1).warnings
+    assert any("(420) than rows (150), and only the regularization" in s for s in said)
+    assert not scaling.vector(z, y, regularization=0).warnings
     assert any(
         "more parameters (40) than rows (39)" in s for s in scaling.vector(z[:39], y[:39]).warnings
     )
@@ -394,9 +394,9 @@ def test_a_temperature_that_does_better_is_recommended():
 
 @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
 @pytest.mark.parametrize("method", AFFINE)
-def test_a_regularisation_is_a_number_from_zero_up(method, value):
-    with pytest.raises(tepid.InputError, match=f"^regularisation must be a number .*got {value}$"):
-        FITS[method](*drifted(50, 3), regularisation=value)
+def test_a_regularization_is_a_number_from_zero_up(method, value):
+    with pytest.raises(tepid.InputError, match=f"^regularization must be a number .*got {value}$"):
+        FITS[method](*drifted(50, 3), regularization=value)
 
 
 def test_bins_are_checked():
@@ -429,7 +429,7 @@ def test_a_mixture_of_nothing_but_chance_does_not_keep_the_argmax():
 
 
 @pytest.mark.parametrize("fit", [scaling.vector, scaling.matrix, scaling.dirichlet])
-def test_single_and_double_precision_choose_the_same_regularisation(fit):
+def test_single_and_double_precision_choose_the_same_regularization(fit):
     z, y = drifted(n=400)
     single = z.astype(np.float32)
     one, two = fit(single, y), fit(single.astype(np.float64), y)
@@ -437,7 +437,7 @@ def test_single_and_double_precision_choose_the_same_regularisation(fit):
 
 
 @pytest.mark.parametrize("given", [[1, 2], "a", (1e-300, 1.0), (1.0,), -1.0, float("nan")])
-def test_a_regularisation_that_is_none_is_refused(given):
+def test_a_regularization_that_is_none_is_refused(given):
     z, y = drifted(n=60)
-    with pytest.raises(tepid.InputError, match="regularisation must be a number from zero up"):
-        scaling.vector(z, y, regularisation=given)
+    with pytest.raises(tepid.InputError, match="regularization must be a number from zero up"):
+        scaling.vector(z, y, regularization=given)

@@ -47,10 +47,10 @@ def _odir(x, y, strength, *, full):
 @pytest.mark.parametrize("method", ["vector", "matrix", "dirichlet"])
 def test_affine_maps_are_the_minimum_of_nll_and_odir(method, strength):
     z, y = drifted(800)
-    t = float(tepid.from_labels(z, y))
+    t = float(tepid.temperature_scaling(z, y))
     x = log_softmax(z, axis=1) if method == "dirichlet" else z / t
     truth = _odir(x, y, strength, full=method != "vector")
-    c = getattr(scaling, method)(z, y, regularisation=strength)
+    c = getattr(scaling, method)(z, y, regularization=strength)
     np.testing.assert_allclose(c(z), truth, atol=2e-4)
     assert _nll(y, c(z)) == pytest.approx(_nll(y, truth), abs=1e-6)
     assert c.intercepts == strength
@@ -67,7 +67,7 @@ def test_vector_and_matrix_scaling_agree_with_probmetrics(method):
     logits = distributions.CategoricalLogits(torch.from_numpy(z))
     peer.fit_torch(logits, torch.from_numpy(y))
     theirs = peer.predict_proba_torch(logits).get_probs().numpy()
-    ours = getattr(scaling, method)(z, y, regularisation=0)(z)
+    ours = getattr(scaling, method)(z, y, regularization=0)(z)
     assert _nll(y, ours) == pytest.approx(_nll(y, theirs), abs=1e-4)
     assert _nll(y, ours) <= _nll(y, theirs) + 1e-7
 
@@ -84,7 +84,7 @@ DIRICHLETCAL = {
 @pytest.mark.parametrize("strength", DIRICHLETCAL)
 def test_dirichlet_calibration_agrees_with_dirichletcal(strength):
     z, y = drifted()
-    p = scaling.dirichlet(z, y, regularisation=strength)(z)
+    p = scaling.dirichlet(z, y, regularization=strength)(z)
     nll, first = DIRICHLETCAL[strength]
     assert _nll(y, p) == pytest.approx(nll, abs=1e-6)
     np.testing.assert_allclose(p[0], first, atol=1e-5)
@@ -93,7 +93,7 @@ def test_dirichlet_calibration_agrees_with_dirichletcal(strength):
 def test_dirichlet_calibration_does_not_see_a_constant_per_row(rng):
     z, y = drifted(500)
     moved = z + rng.normal(size=(500, 1))
-    one, two = (scaling.dirichlet(x, y, regularisation=0.1) for x in (z, moved))
+    one, two = (scaling.dirichlet(x, y, regularization=0.1) for x in (z, moved))
     np.testing.assert_allclose(one(moved), one(z), rtol=1e-9)
     np.testing.assert_allclose(two(z), one(z), atol=1e-5)
 
@@ -103,7 +103,7 @@ def test_the_strength_chosen_is_the_best_on_rows_left_out():
     z, y, other, labels = z[:1000], y[:1000], z[1000:], y[1000:]
     chosen = _nll(labels, scaling.matrix(z, y)(other))
     fixed = [
-        _nll(labels, scaling.matrix(z, y, regularisation=s)(other)) for s in (1e-3, 1.0, 1e3, 1e6)
+        _nll(labels, scaling.matrix(z, y, regularization=s)(other)) for s in (1e-3, 1.0, 1e3, 1e6)
     ]
     assert chosen < min(fixed) * 1.01
     assert chosen < fixed[0] - 0.02
@@ -112,8 +112,8 @@ def test_the_strength_chosen_is_the_best_on_rows_left_out():
 def _assert_mended(z, y, other, labels):
     """Without ODIR the matrix learns the rows by heart; with it, it is as good as a temperature."""
     plain = _nll(labels, softmax(other, axis=1))
-    temperature = _nll(labels, tepid.from_labels(z, y)(other))
-    free, held = scaling.matrix(z, y, regularisation=0), scaling.matrix(z, y)
+    temperature = _nll(labels, tepid.temperature_scaling(z, y)(other))
+    free, held = scaling.matrix(z, y, regularization=0), scaling.matrix(z, y)
     assert tepid.metrics.nll(y, free(z)) < 0.01
     assert tepid.metrics.nll(labels, free(other)) > 1.2 * plain
     assert _nll(labels, held(other)) < plain
@@ -140,11 +140,11 @@ def test_a_thousand_classes_are_fitted_in_little_memory():
 
     z, y = crowded(2000, 1000)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    c = scaling.matrix(z.astype(np.float32), y, regularisation=1e7)
+    c = scaling.matrix(z.astype(np.float32), y, regularization=1e7)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     assert grown < 800, f"{grown:.0f} MiB"
     assert any("more parameters (1001000) than rows (2000)" in s for s in c.warnings)
-    assert _nll(y, c(z)) < _nll(y, tepid.from_labels(z, y)(z))
+    assert _nll(y, c(z)) < _nll(y, tepid.temperature_scaling(z, y)(z))
 
 
 # --- one class against the rest
@@ -273,7 +273,7 @@ def test_the_ensemble_is_the_best_mixture_and_never_worse_than_its_temperature(s
     z, y = drifted(800, 5)
     y = np.where(rng.random(800) < noise, rng.integers(0, 5, 800), y)
     c = scaling.ensemble(scale * z, y)
-    t = tepid.from_labels(scale * z, y)
+    t = tepid.temperature_scaling(scale * z, y)
     assert c.temperature == t.value
     assert c.weights.min() >= 0
     assert c.weights.sum() == pytest.approx(1, abs=1e-12)

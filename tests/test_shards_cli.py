@@ -35,9 +35,9 @@ def _fitted(tepid_here, *args):
 def test_a_folder_or_a_pattern_is_fitted_as_its_rows(given, shards, tepid_here):
     z, y, _ = shards
     t = _fitted(tepid_here, given)
-    assert t["temperature"] == pytest.approx(tepid.from_logits(z).value, rel=1e-9)
+    assert t["temperature"] == pytest.approx(tepid.uts(z).value, rel=1e-9)
     assert t["samples"] == 900
-    known = tepid.from_labels(z, y).value
+    known = tepid.temperature_scaling(z, y).value
     np.save("y.npy", y)
     for labels in ("labels", f"./{given}", "y.npy"):
         found = _fitted(tepid_here, given, "--labels", labels)
@@ -50,7 +50,9 @@ def test_some_rows_are_fitted(shards, tepid_here):
     where = ("--where", "split=test", "--where", "site=0")
     t = _fitted(tepid_here, "shards", "--labels", "labels", *where)
     assert t["samples"] == kept.sum()
-    assert t["temperature"] == pytest.approx(tepid.from_labels(z[kept], y[kept]).value, rel=1e-9)
+    assert t["temperature"] == pytest.approx(
+        tepid.temperature_scaling(z[kept], y[kept]).value, rel=1e-9
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_the_columns_of_a_table_are_chosen_by_name(shards, tepid_here, tmp_path)
     ):
         t = _fitted(tepid_here, "wide.parquet", "--columns", given)
         assert t["classes"] == logits.shape[1]
-        assert t["temperature"] == pytest.approx(tepid.from_logits(logits).value, rel=1e-9)
+        assert t["temperature"] == pytest.approx(tepid.uts(logits).value, rel=1e-9)
     containers.write_parquet(tmp_path / "named.parquet", columns)
     code, _, err = tepid_here("fit", "named.parquet")
     assert code == 2
@@ -102,7 +104,7 @@ def test_a_damaged_file_stops_a_fit_and_is_named(shards, tepid_here, tmp_path): 
 
 def test_the_other_commands_take_them_too(shards, tepid_here):
     z, y, split = shards
-    tepid.from_labels(z, y).save("cal.json")
+    tepid.temperature_scaling(z, y).save("cal.json")
     code, out, err = tepid_here("score", "shards", "-c", "cal.json", "--draws", "5", "--json")
     assert code == 0, err
     known = tepid.metrics.nll(y, tepid.load("cal.json")(z))
@@ -113,7 +115,7 @@ def test_the_other_commands_take_them_too(shards, tepid_here):
         ("score", "shards", "labels", "--draws", "0"),
         ("advise", "shards", "--labels", "labels"),
         ("compare", "shards", "--splits", "2"),
-        ("summarise", "shards", "-o", "sums.npz"),
+        ("summarize", "shards", "-o", "sums.npz"),
     ):
         code, out, err = tepid_here(*args, "--where", "split=test", "--json")
         assert code == 0, err
@@ -125,7 +127,7 @@ def test_the_other_commands_take_them_too(shards, tepid_here):
 @pytest.mark.parametrize("form", [None, "npy", "csv", "parquet"])
 def test_every_file_is_applied_to_a_file_of_its_own(form, shards, tepid_here, tmp_path):
     z, _, _ = shards
-    tepid.from_logits(z).save("cal.json")
+    tepid.uts(z).save("cal.json")
     args = () if form is None else ("--format", form)
     code, out, err = tepid_here("apply", "cal.json", "shards", "-o", "out", *args, "--json")
     assert code == 0, err
@@ -143,7 +145,7 @@ def test_every_file_is_applied_to_a_file_of_its_own(form, shards, tepid_here, tm
 
 def test_applying_to_one_file_joins_them(shards, tepid_here):
     z, _, split = shards
-    tepid.from_logits(z).save("cal.json")
+    tepid.uts(z).save("cal.json")
     expected = tepid.load("cal.json")(z)
     for out in ("p.parquet", "p.npy"):
         code, _, err = tepid_here("apply", "cal.json", "shards", "-o", out)
@@ -160,7 +162,7 @@ def test_groups_go_with_their_files(groups, shards, tepid_here, tmp_path):
     z, y, _ = shards
     site = np.arange(900) % 2
     _write_sites(tmp_path, site)
-    tepid.from_labels(z, y, groups=site).save("cal.json")
+    tepid.temperature_scaling(z, y, groups=site).save("cal.json")
     code, _, err = tepid_here(
         "apply", "cal.json", "shards", "-o", "out", "--groups", groups, "--format", "npy"
     )
@@ -186,7 +188,7 @@ def test_groups_in_one_file_are_not_cut_for_csv_files_of_unknown_length(
     (tmp_path / "texts").mkdir()
     for i, part in enumerate(np.split(z, (200, 201, 500))):
         np.savetxt(tmp_path / "texts" / f"part-{i}.csv", part, delimiter=",")
-    tepid.from_labels(z, y, groups=site).save("cal.json")
+    tepid.temperature_scaling(z, y, groups=site).save("cal.json")
     args = ("apply", "cal.json", "texts", "-o", "out", "--format", "npy", "--groups")
     code, out, err = tepid_here(*args, "site.npy")
     assert (code, out) == (2, "")
@@ -200,7 +202,7 @@ def test_groups_in_one_file_are_not_cut_for_csv_files_of_unknown_length(
 
 def test_an_empty_file_becomes_an_empty_file(shards, tepid_here, tmp_path):
     z, y, _ = shards
-    tepid.from_logits(z).save("cal.json")
+    tepid.uts(z).save("cal.json")
     (tmp_path / "some").mkdir()
     for i, rows in enumerate((slice(0, 0), slice(0, 50))):
         written.write(tmp_path / f"some/part-{i}.fixed.parquet", z[rows], y[rows])
@@ -242,7 +244,7 @@ def test_what_cannot_be_written_is_refused_before_anything_is_read(
     np.save(tmp_path / "sites" / "part-1.npy", np.zeros(900, int))
     for name in ("z.parquet", "z.npy"):
         written.write(tmp_path / "twice" / name, shards[0])
-    tepid.from_logits(shards[0]).save("cal.json")
+    tepid.uts(shards[0]).save("cal.json")
     before = sorted(path for path in tmp_path.rglob("*"))
     code, out, err = tepid_here("apply", "cal.json", *args.split())
     assert (code, out) == (2, "")
@@ -252,7 +254,7 @@ def test_what_cannot_be_written_is_refused_before_anything_is_read(
 
 def test_a_bad_row_leaves_no_half_written_file(shards, tepid_here, tmp_path):
     z, y, _ = shards
-    tepid.from_logits(z).save("cal.json")
+    tepid.uts(z).save("cal.json")
     bad = z[201:500].copy()
     bad[250, 1] = np.nan
     written.write(tmp_path / "shards" / "part-2.parquet", bad, y[201:500])

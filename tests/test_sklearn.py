@@ -98,7 +98,7 @@ def test_fitting_is_the_method_and_nothing_else(z):
             TemperatureCalibrator().fit(z)
         return
     calibrator = TemperatureCalibrator(deviations=0.7).fit(z)
-    assert calibrator.calibration_ == tepid.from_logits(z, deviations=0.7)
+    assert calibrator.calibration_ == tepid.uts(z, deviations=0.7)
     assert type(calibrator.temperature_) is float
     np.testing.assert_array_equal(calibrator.transform(z), calibrator.calibration_(z))
 
@@ -108,10 +108,10 @@ def test_each_parameter_is_its_evidence(network):
     z, y = network
     weight = np.arange(len(z)) % 3
     cases = [
-        ({"deviations": 0.5}, tepid.from_logits(z, deviations=0.5, sample_weight=weight)),
+        ({"deviations": 0.5}, tepid.uts(z, deviations=0.5, sample_weight=weight)),
         ({"guarded": True}, tepid.guarded(z, sample_weight=weight)),
-        ({"accuracy": (0.7, 0.8)}, tepid.from_accuracy(z, (0.7, 0.8), sample_weight=weight)),
-        ({"use_labels": True}, tepid.from_labels(z, y, sample_weight=weight)),
+        ({"accuracy": (0.7, 0.8)}, tepid.match_accuracy(z, (0.7, 0.8), sample_weight=weight)),
+        ({"use_labels": True}, tepid.temperature_scaling(z, y, sample_weight=weight)),
     ]
     for parameters, expected in cases:
         assert TemperatureCalibrator(**parameters).fit(z, y, weight).calibration_ == expected
@@ -142,7 +142,7 @@ def test_labels_may_be_words(network):
     y[::5] = (y[::5] + 1) % 4
     order = ["yellow", "blue", "red", "green"]
     named = TemperatureCalibrator(use_labels=True, classes=order).fit(z, _worded(y))
-    assert named.temperature_ == tepid.from_labels(z, y).value
+    assert named.temperature_ == tepid.temperature_scaling(z, y).value
     assert named.classes_.tolist() == order
     alphabetical = z[:, np.argsort(order)]
     found = TemperatureCalibrator(use_labels=True).fit(alphabetical, _worded(y))
@@ -160,7 +160,7 @@ def test_absent_labels_do_not_shift_the_columns():
     with pytest.raises(tepid.InputError, match="classes must be given unless y has all 3 classes"):
         TemperatureCalibrator(use_labels=True).fit(z, [1, 2, 2, 1])
     fitted = TemperatureCalibrator(use_labels=True, classes=[1, 2, 3]).fit(z, [1, 2, 1, 2])
-    assert fitted.temperature_ == tepid.from_labels(z, [0, 1, 0, 1]).value
+    assert fitted.temperature_ == tepid.temperature_scaling(z, [0, 1, 0, 1]).value
 
 
 @quietly
@@ -230,7 +230,7 @@ def test_the_score_finds_the_deviations_of_the_highest_likelihood(network):
     halves = [z[:2000], z[2000:]], [y[:2000], y[2000:]]
     expected = []
     for d in (0.25, 1.0, 4.0):
-        temperatures = [tepid.from_logits(part, deviations=d) for part in halves[0]]
+        temperatures = [tepid.uts(part, deviations=d) for part in halves[0]]
         likelihood = [
             -tepid.metrics.nll(labels, t(part))
             for t, part, labels in zip(temperatures, halves[0][::-1], halves[1][::-1], strict=True)
@@ -259,7 +259,7 @@ def test_tables_keep_their_names_and_others_are_refused(network):
     assert calibrator.feature_names_in_.tolist() == ["a", "b", "c"]
     out = calibrator.transform(table)
     assert out.columns.tolist() == ["probability_0", "probability_1", "probability_2"]
-    np.testing.assert_allclose(out, tepid.from_logits(table.to_numpy())(table.to_numpy()))
+    np.testing.assert_allclose(out, tepid.uts(table.to_numpy())(table.to_numpy()))
     with pytest.raises(ValueError, match="feature names should match"):
         calibrator.transform(table[["b", "a", "c"]])
 
@@ -331,7 +331,7 @@ def test_it_is_the_method_on_the_logits_of_the_classifier(trained):
     z = np.log(estimator.predict_proba(X) + 1e-12)
     weight = np.arange(len(X)) % 4
     cases = [
-        ({}, {"sample_weight": weight}, tepid.from_logits(z, sample_weight=weight)),
+        ({}, {"sample_weight": weight}, tepid.uts(z, sample_weight=weight)),
         ({"guarded": True}, {}, tepid.guarded(z)),
         ({}, {"few": (X[:40], y[:40])}, tepid.from_few_labels(z, z[:40], y[:40])),
         ({}, {"source": (X[:400], y[:400])}, tepid.from_source(z, z[:400], y[:400])),
@@ -363,7 +363,7 @@ def test_classes_may_be_words():
 def test_anything_with_probabilities_and_classes_will_do(rng):
     X = 4 * rng.normal(size=(1500, 1))
     fitted = CalibratedClassifier(_WithoutNames()).fit(X)
-    assert fitted.temperature_ == pytest.approx(tepid.from_logits(X).value, rel=1e-4)
+    assert fitted.temperature_ == pytest.approx(tepid.uts(X).value, rel=1e-4)
     assert not hasattr(fitted, "n_features_in_")
     assert fitted.predict(X[:2]).dtype.kind == "U"
 
@@ -560,7 +560,7 @@ def _python(code):
 def test_tepid_reaches_it_by_name_and_only_then_imports_scikit_learn():
     done = _python(
         "import sys, tepid\n"
-        "tepid.from_logits\n"
+        "tepid.uts\n"
         "assert 'sklearn' not in sys.modules\n"
         "print(tepid.sklearn.TemperatureCalibrator.__name__, 'sklearn.base' in sys.modules)"
     )
@@ -573,10 +573,10 @@ def test_without_scikit_learn_a_sentence_says_how_to_get_it():
         "sys.modules['sklearn'] = None\n"
         "from tepid import *\n"
         "import tepid\n"
-        "print(from_logits.__name__)\n"
+        "print(uts.__name__)\n"
         "tepid.sklearn"
     )
-    assert done.stdout.strip() == "from_logits"
+    assert done.stdout.strip() == "uts"
     assert done.stderr.strip().splitlines()[-1] == (
         "ImportError: tepid.sklearn needs scikit-learn: pip install 'tepid[sklearn]'"
     )

@@ -60,7 +60,10 @@ def test_an_npy_file_is_its_array(dtype, order, made, tmp_path):
     whole = source.whole()
     np.testing.assert_array_equal(whole.logits, z)
     assert whole.logits.dtype == z.dtype
-    assert tepid.from_labels(source, made[1]).value == tepid.from_labels(z, made[1]).value
+    assert (
+        tepid.temperature_scaling(source, made[1]).value
+        == tepid.temperature_scaling(z, made[1]).value
+    )
 
 
 def test_an_npz_file_has_members(made, tmp_path):
@@ -70,9 +73,9 @@ def test_an_npz_file_has_members(made, tmp_path):
     np.savez_compressed(one, anything=z)
     for path, known in ((both, z), (f"{both}#logits", z), (f"{both}#other", -z), (one, z)):
         np.testing.assert_array_equal(open_source(path).whole().logits, known)
-    known = tepid.from_labels(z, y).value
+    known = tepid.temperature_scaling(z, y).value
     for labels in (both, f"{both}#labels", "labels"):  # of a file of labels, the member `labels`
-        assert tepid.from_labels(both, labels).value == known
+        assert tepid.temperature_scaling(both, labels).value == known
     np.savez(tmp_path / "z.npz", scores=z, answers=y)
     got = "or name one after #, got scores, answers"
     assert _refusal(tmp_path / "z.npz") == f"z.npz must have a member 'logits', {got}"
@@ -118,7 +121,7 @@ def test_a_csv_file_is_its_table(delimiter, header, made, tmp_path):
     path = _csv(tmp_path / "z.csv", z, header=head, delimiter=delimiter)
     np.testing.assert_array_equal(open_source(path).whole().logits, z)
     assert _refusal(path, class_axis=0) == "class_axis must be left out for a table, got 0"
-    _close(tepid.from_labels(path, made[1]), tepid.from_labels(z, made[1]))
+    _close(tepid.temperature_scaling(path, made[1]), tepid.temperature_scaling(z, made[1]))
 
 
 @pytest.mark.parametrize(
@@ -227,23 +230,23 @@ def test_a_function_may_yield_the_same_memory_again(made):
             buffer[:] = z[start : start + 7]
             yield buffer
 
-    _close(tepid.from_labels(batches, y), tepid.from_labels(z, y))
-    _close(tepid.from_logits(batches), tepid.from_logits(z))
+    _close(tepid.temperature_scaling(batches, y), tepid.temperature_scaling(z, y))
+    _close(tepid.uts(batches), tepid.uts(z))
 
 
 def test_batches_may_be_of_different_types_and_empty(made):
     z = made[0]
     mixed = [np.zeros((0, 7)), z[:50].astype(np.float32), z[50:90].tolist(), np.zeros(0), z[90:]]
-    _close(tepid.from_logits(lambda: mixed), tepid.from_logits(z))
+    _close(tepid.uts(lambda: mixed), tepid.uts(z))
 
 
 def test_batches_may_be_binary_or_have_a_class_axis(rng):
     z = 3 * rng.normal(size=90)
-    t = tepid.from_logits(lambda: iter([z[:10, None], z[:0], z[10:, None]]))
-    _close(t, tepid.from_logits(z))
+    t = tepid.uts(lambda: iter([z[:10, None], z[:0], z[10:, None]]))
+    _close(t, tepid.uts(z))
     grid = 3 * rng.normal(size=(6, 4, 5))
-    t = tepid.from_logits(lambda: iter([grid[:1], grid[1:]]), class_axis=1)
-    _close(t, tepid.from_logits(grid, class_axis=1))
+    t = tepid.uts(lambda: iter([grid[:1], grid[1:]]), class_axis=1)
+    _close(t, tepid.uts(grid, class_axis=1))
 
 
 _WIDE = [np.zeros((3, 4)), np.zeros((2, 4)), np.zeros((2, 5))]
@@ -272,13 +275,13 @@ def test_what_yields_no_batches_is_refused(logits, said):
 def test_a_function_that_gives_the_same_iterator_again_is_refused(made):
     spent = iter([made[0]])
     with pytest.raises(tepid.InputError, match="afresh"):
-        tepid.from_logits(lambda: spent)
+        tepid.uts(lambda: spent)
 
 
 def test_a_bad_row_is_counted_over_the_batches_of_a_function():
     batches = [np.zeros((3, 2)), np.zeros((0, 2)), np.array([[0.0, 1.0], [np.nan, 0.0]])]
     with pytest.raises(tepid.InputError, match=r"^logits must .* got nan for class 0 at row 4$"):
-        tepid.from_logits(lambda: batches)
+        tepid.uts(lambda: batches)
 
 
 def test_what_a_function_raises_comes_through():
@@ -287,7 +290,7 @@ def test_what_a_function_raises_comes_through():
         raise RuntimeError("the disk is gone")
 
     with pytest.raises(RuntimeError, match="the disk is gone"):
-        tepid.from_logits(batches)
+        tepid.uts(batches)
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
@@ -296,15 +299,15 @@ def test_an_iterator_is_read_once_to_the_precision_it_states(count, made):
     parts = np.array_split(z, count)
     assert not open_source(iter(parts)).repeatable
     for once, again in (
-        (tepid.from_labels(iter(parts), y), tepid.from_labels(z, y)),
-        (tepid.from_labels((part for part in parts), y), tepid.from_labels(z, y)),
-        (tepid.from_accuracy(iter(parts), 0.7), tepid.from_accuracy(z, 0.7)),
+        (tepid.temperature_scaling(iter(parts), y), tepid.temperature_scaling(z, y)),
+        (tepid.temperature_scaling((part for part in parts), y), tepid.temperature_scaling(z, y)),
+        (tepid.match_accuracy(iter(parts), 0.7), tepid.match_accuracy(z, 0.7)),
     ):
         assert once.precision > again.precision
         assert abs(once.value / again.value - 1) <= once.precision
         assert (once.samples, once.classes, once.status) == (301, 4, "ok")
     with pytest.raises(tepid.InputError, match=r"^logits must be readable more than once, got an"):
-        tepid.from_logits(iter(parts))  # which needs two passes
+        tepid.uts(iter(parts))  # which needs two passes
 
 
 # --- labels, weights and groups
@@ -338,9 +341,9 @@ def test_columns_come_from_files_too(made, rng, tmp_path):
     np.save(tmp_path / "y.npy", y)
     np.savez(tmp_path / "u.npz", sample_weight=u, other=y)
     site = _text(tmp_path / "site.csv", "site\n" + "a\n" * 100 + "b\n" * 201)
-    known = tepid.from_labels(z, y, sample_weight=u, groups=["a"] * 100 + ["b"] * 201)
+    known = tepid.temperature_scaling(z, y, sample_weight=u, groups=["a"] * 100 + ["b"] * 201)
     for labels in (tmp_path / "y.npy", _csv(tmp_path / "y.csv", y[:, None])):
-        t = tepid.from_labels(z, labels, sample_weight=tmp_path / "u.npz", groups=site)
+        t = tepid.temperature_scaling(z, labels, sample_weight=tmp_path / "u.npz", groups=site)
         assert (t.value, t.groups["b"].value) == (known.value, known.groups["b"].value)
 
 
@@ -375,8 +378,10 @@ def test_a_source_carries_its_columns_and_drops_those_that_are_not_selected(kind
         ):
             np.testing.assert_array_equal(found, known)
     np.testing.assert_array_equal(source.column("group"), site)
-    _close(tepid.from_labels(source), tepid.from_labels(made[0], y, sample_weight=u))
-    _close(tepid.from_logits(source), tepid.from_logits(made[0], sample_weight=u))
+    _close(
+        tepid.temperature_scaling(source), tepid.temperature_scaling(made[0], y, sample_weight=u)
+    )
+    _close(tepid.uts(source), tepid.uts(made[0], sample_weight=u))
     for bare, columns in (
         (source.select(), {"weight", "group"}),
         (source.select(labels=True, weight=False, group=False), {"labels"}),
@@ -390,8 +395,8 @@ def test_a_source_carries_its_columns_and_drops_those_that_are_not_selected(kind
             assert there == columns
     assert source.labeled  # selecting changes nothing in place
     _close(
-        tepid.from_labels(source, (y + 1) % 4),
-        tepid.from_labels(made[0], (y + 1) % 4, sample_weight=u),
+        tepid.temperature_scaling(source, (y + 1) % 4),
+        tepid.temperature_scaling(made[0], (y + 1) % 4, sample_weight=u),
     )
 
 
@@ -400,8 +405,8 @@ def test_binary_probabilities_are_those_of_class_one(shape, made, tmp_path):
     p = 1 / (1 + np.exp(-made[0][:, 0].reshape(shape)))
     np.save(tmp_path / "p.npy", p)
     for given_as in (p, tmp_path / "p.npy", lambda: np.split(p.reshape(-1, 1), 7)):
-        t = tepid.from_logits(open_source(given_as, probabilities=True))
-        _close(t, tepid.from_logits(made[0][:, 0]), rel=1e-6)
+        t = tepid.uts(open_source(given_as, probabilities=True))
+        _close(t, tepid.uts(made[0][:, 0]), rel=1e-6)
 
 
 @pytest.mark.parametrize("shape", [(7, 4, 43), (1, 4, 301), (301, 4, 1), (7, 4, 1, 43)])
@@ -411,7 +416,7 @@ def test_segmentation_arrays_equal_their_flattened_rows(shape, made, rng, tmp_pa
     lead = (shape[0], *shape[2:])
     grid = np.moveaxis(z.reshape(*lead, 4), -1, 1)
     np.save(tmp_path / "z.npy", grid)
-    known = tepid.from_labels(z, y, sample_weight=u)
+    known = tepid.temperature_scaling(z, y, sample_weight=u)
     for given_as in (grid, tmp_path / "z.npy"):
         source = open_source(given_as, labels=y.reshape(lead), class_axis=1)
         assert (source.rows, source.classes, source.shape) == (301, 4, lead)
@@ -420,7 +425,7 @@ def test_segmentation_arrays_equal_their_flattened_rows(shape, made, rng, tmp_pa
             np.testing.assert_array_equal(np.concatenate([b.logits for b in read]), z)
             assert max(len(b.logits) for b in read) <= rows
         weight = u.reshape(lead)
-        t = tepid.from_labels(given_as, y.reshape(lead), sample_weight=weight, class_axis=1)
+        t = tepid.temperature_scaling(given_as, y.reshape(lead), sample_weight=weight, class_axis=1)
         _close(t, known)
         assert (t.samples, t.classes) == (301, 4)
 

@@ -21,8 +21,8 @@ if shutil.which("java") is None and not os.environ.get("CI"):
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 ROWS, CLASSES = 1501, 4
 METHODS = {
-    "logits": tepid.from_logits,
-    "labels": lambda z: tepid.from_labels(z, Y if isinstance(z, np.ndarray) else "label"),
+    "logits": tepid.uts,
+    "labels": lambda z: tepid.temperature_scaling(z, Y if isinstance(z, np.ndarray) else "label"),
     "guarded": tepid.guarded,
     "few": lambda z: tepid.from_few_labels(z, Z[:60], Y[:60]),
     "source": lambda z: tepid.from_source(z, 0.8 * Z, Y),
@@ -79,42 +79,42 @@ def test_every_method_gives_the_same(lists, name):
 
 
 def test_a_column_for_each_class_is_read_too(columns):
-    assert tepid.from_logits(columns).value == pytest.approx(tepid.from_logits(Z).value, rel=1e-9)
+    assert tepid.uts(columns).value == pytest.approx(tepid.uts(Z).value, rel=1e-9)
 
 
 @pytest.mark.parametrize("partitions", [1, 40])
 def test_the_number_of_partitions_does_not_matter(lists, partitions):
-    t = tepid.from_accuracy(lists.repartition(partitions), 0.6)  # forty are added as a tree
-    assert t.value == pytest.approx(tepid.from_accuracy(Z, 0.6).value, rel=1e-9)
+    t = tepid.match_accuracy(lists.repartition(partitions), 0.6)  # forty are added as a tree
+    assert t.value == pytest.approx(tepid.match_accuracy(Z, 0.6).value, rel=1e-9)
 
 
 def test_empty_and_one_row_partitions_do_not_matter(lists):
     some = lists.where("id < 3").repartition(8)
-    t = tepid.from_accuracy(some, 0.6)
-    assert t.value == pytest.approx(tepid.from_accuracy(Z[:3], 0.6).value, rel=1e-9)
+    t = tepid.match_accuracy(some, 0.6)
+    assert t.value == pytest.approx(tepid.match_accuracy(Z[:3], 0.6).value, rel=1e-9)
 
 
 def test_groups_are_a_column(lists):
-    t = tepid.from_labels(lists, "label", groups="site")
-    alone = tepid.from_labels(Z, Y, groups=SITE)
+    t = tepid.temperature_scaling(lists, "label", groups="site")
+    alone = tepid.temperature_scaling(Z, Y, groups=SITE)
     for name, own in alone.groups.items():
         assert t.groups[name].value == pytest.approx(own.value, rel=1e-9)
 
 
 def test_weights_are_a_column(lists):
-    t = tepid.from_logits(lists, sample_weight="twice")
-    assert t.value == pytest.approx(tepid.from_logits(Z).value, rel=1e-9)
+    t = tepid.uts(lists, sample_weight="twice")
+    assert t.value == pytest.approx(tepid.uts(Z).value, rel=1e-9)
 
 
 def test_threads_can_read_it_too(lists):
-    t = tepid.from_accuracy(lists, 0.6, engine=tepid.Threads(1))
-    assert t.value == pytest.approx(tepid.from_accuracy(Z, 0.6).value, rel=1e-9)
+    t = tepid.match_accuracy(lists, 0.6, engine=tepid.Threads(1))
+    assert t.value == pytest.approx(tepid.match_accuracy(Z, 0.6).value, rel=1e-9)
 
 
 def test_a_column_that_was_not_named_is_not_computed(lists):
     broken = lists.withColumn("label", sql.functions.raise_error(sql.functions.lit("read")))
-    assert tepid.from_accuracy(broken, 0.6).value == pytest.approx(
-        tepid.from_accuracy(Z, 0.6).value, rel=1e-9
+    assert tepid.match_accuracy(broken, 0.6).value == pytest.approx(
+        tepid.match_accuracy(Z, 0.6).value, rel=1e-9
     )
 
 
@@ -123,27 +123,27 @@ def test_a_bad_row_is_named_with_its_partition(session):
     wrong[5, 2] = np.nan
     frame = session.createDataFrame(pa.table({"logits": list(wrong)})).coalesce(1)
     with pytest.raises(tepid.InputError, match=r"^partition 0 must be finite.* class 2 at row 5$"):
-        tepid.from_logits(frame)
+        tepid.uts(frame)
 
 
 def test_lists_of_unequal_length_are_named(session):
     frame = session.createDataFrame([([1.0, 2.0],), ([1.0, 2.0, 3.0],)], "logits array<float>")
     with pytest.raises(tepid.InputError, match=r"partition . must have 2 classes"):
-        tepid.from_logits(frame.coalesce(1))
+        tepid.uts(frame.coalesce(1))
 
 
 def test_a_frame_without_rows_is_refused(lists):
     with pytest.raises(tepid.InputError, match="at least one row"):
-        tepid.from_logits(lists.where("id < 0"))
+        tepid.uts(lists.where("id < 0"))
 
 
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda f: tepid.from_labels(f, Y), "labels must name a column of the Spark frame"),
-        (lambda f: tepid.from_logits(f, groups="place"), "groups must name a column"),
+        (lambda f: tepid.temperature_scaling(f, Y), "labels must name a column of the Spark frame"),
+        (lambda f: tepid.uts(f, groups="place"), "groups must name a column"),
         (lambda f: tepid.from_models(f, f), "other models must be columns in Spark"),
-        (lambda f: tepid.from_logits(f.select("id")), "must name the logits"),
+        (lambda f: tepid.uts(f.select("id")), "must name the logits"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(lists, call, sentence):
@@ -156,11 +156,11 @@ def test_probabilities_are_read_as_such(session):
     p /= p.sum(axis=1, keepdims=True)
     frame = session.createDataFrame(pa.table({"p": list(p)}))
     lazy = tepid.sources.open_source(frame, probabilities=True)
-    assert tepid.from_logits(lazy).value == pytest.approx(tepid.from_logits(Z).value, rel=1e-5)
+    assert tepid.uts(lazy).value == pytest.approx(tepid.uts(Z).value, rel=1e-5)
 
 
 def test_an_expression_of_spark_applies_a_temperature(lists):
-    t = tepid.from_accuracy(lists, 0.6)
+    t = tepid.match_accuracy(lists, 0.6)
     expression = probabilities_expression(t.value)
     applied = lists.selectExpr("id", f"{expression} AS p").toArrow()
     order = np.argsort(applied["id"].to_numpy())
@@ -175,7 +175,7 @@ def test_the_example_for_spark_submit_runs(session, lists, tmp_path, monkeypatch
     path = Path(__file__).parents[1] / "examples" / "spark_fit.py"
     runpy.run_path(str(path))["main"](logits, calibrated)
     t = tepid.load("calibration.json")
-    assert t.value == pytest.approx(tepid.from_logits(Z).value, rel=1e-9)
+    assert t.value == pytest.approx(tepid.uts(Z).value, rel=1e-9)
     written = session.read.parquet(calibrated).toArrow()
     order = np.argsort(written["id"].to_numpy())
     p = np.stack(written["probabilities"].to_pylist())[order]

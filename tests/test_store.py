@@ -37,8 +37,8 @@ def _monitor():
 
 
 def _second_round():
-    first = tepid.summarise(LOGITS)
-    return tepid.summarise(LOGITS, given=first)
+    first = tepid.summarize(LOGITS)
+    return tepid.summarize(LOGITS, given=first)
 
 
 def _softmax(z):
@@ -61,7 +61,7 @@ KINDS = {
     ),
     "Summaries": (_second_round, tepid.Summaries.load, tepid.from_summaries),
     "labeled Summaries": (
-        lambda: tepid.summarise(LOGITS, LABELS),
+        lambda: tepid.summarize(LOGITS, LABELS),
         tepid.Summaries.load,
         tepid.from_summaries,
     ),
@@ -318,7 +318,7 @@ RECREATE = {
     "Tails": r"tepid\.Tails\.of\(logits\)\.save\(path\)",
     "Curve": r"tepid\.Curve\.of\(logits\)\.save\(path\)",
     "Reliability": r"tepid\.Reliability\.of\(probabilities, labels\)\.save\(path\)",
-    "Summaries": r"tepid summarise logits -o file\.npz",
+    "Summaries": r"tepid summarize logits -o file\.npz",
     "Monitor": r"Monitor\.from_reference\(",
     "vector": "tepid fit logits --labels labels --method METHOD -o file.npz",
 }
@@ -536,7 +536,7 @@ def test_every_summary_that_can_be_made_can_be_loaded(tmp_path_factory, z, seed,
         (scale * summary).save(path)
         assert type(summary).load(path) == scale * summary
     if n and k > 1:
-        first = tepid.summarise(z)
-        for summaries in (first, tepid.summarise(z, given=first), tepid.summarise(z, labels)):
+        first = tepid.summarize(z)
+        for summaries in (first, tepid.summarize(z, given=first), tepid.summarize(z, labels)):
             summaries.save(path)
             assert tepid.Summaries.load(path).curve == summaries.curve

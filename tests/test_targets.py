@@ -132,7 +132,7 @@ def test_the_gate_is_the_votes_where_it_lets_pass(parts):
         ("easy rows, others' confidence", 2.05, 1.35, 0.15),
     ],
 )
-def test_an_older_labelled_set(parts, group, none, any_shift, points):
+def test_an_older_labeled_set(parts, group, none, any_shift, points):
     wanted = {"none": none, "any": any_shift}
     for kind, ece in wanted.items():
         found = 100 * parts["shift"][group][f"source, {kind}"]["ece"]
@@ -171,9 +171,9 @@ def test_temperatures_follow_the_scale_of_the_logits(shared, factor):
     with np.load(shared / "vgg16_cifar10.npz") as data:
         votes = data["logits"].argmax(axis=1)
     for fit in (
-        lambda x: tepid.from_labels(x, y),
-        lambda x: tepid.from_accuracy(x, 0.93),
-        lambda x: tepid.from_labels(x, votes),
+        lambda x: tepid.temperature_scaling(x, y),
+        lambda x: tepid.match_accuracy(x, 0.93),
+        lambda x: tepid.temperature_scaling(x, votes),
     ):
         one, other = fit(z), fit(factor * z)
         ratio = math.log(other.value / one.value / factor)

@@ -242,7 +242,7 @@ def test_the_progress_of_a_csv_file_never_guesses_the_number_of_rows(rows, tmp_p
     np.savetxt(path, rng.normal(size=(rows, 3)), fmt="%.3f", delimiter=",")
     reports = []
     engine = tepid.Threads(1, lambda *report: reports.append(report))
-    assert tepid.from_accuracy(path, 0.5, engine=engine).samples == rows
+    assert tepid.match_accuracy(path, 0.5, engine=engine).samples == rows
     assert max(done for _, done, _ in reports) == rows
     assert reports[0][2] is None  # nobody has counted them yet
     assert {total for _, _, total in reports} <= {None, rows}

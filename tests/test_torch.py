@@ -65,7 +65,7 @@ def rows(network):
 
 @pytest.fixture
 def alone(network):
-    return tepid.from_logits(network[0]).value
+    return tepid.uts(network[0]).value
 
 
 def _loader(*columns, batch_size=256, **options):
@@ -91,7 +91,7 @@ def test_no_cut_into_batches_changes_the_temperature_empty_ones_included(network
     rows = torch.from_numpy(network[0][:1500])
     batches = torch.tensor_split(rows, cuts)
     found = calibrate(nn.Identity(), batches).calibration
-    assert found.value == pytest.approx(tepid.from_logits(rows.numpy()).value, rel=1e-9)
+    assert found.value == pytest.approx(tepid.uts(rows.numpy()).value, rel=1e-9)
 
 
 def test_shuffling_changes_nothing(rows, alone):
@@ -104,12 +104,12 @@ def test_every_kind_of_evidence_finds_what_the_function_finds(network, rows):
     few, old = (z[:50], y[:50]), (z[1000:3000], y[1000:3000])
     labeled = _loader(rows, torch.from_numpy(y))
     cases = [
-        ({"accuracy": 0.7}, tepid.from_accuracy(z, 0.7)),
+        ({"accuracy": 0.7}, tepid.match_accuracy(z, 0.7)),
         ({"guarded": True}, tepid.guarded(z)),
-        ({"deviations": 2.0}, tepid.from_logits(z, deviations=2.0)),
-        ({"debias": True}, tepid.from_logits(z, debias=True)),
-        ({"labels": True}, tepid.from_labels(z, y)),
-        ({"labels": lambda batch: batch[1]}, tepid.from_labels(z, y)),
+        ({"deviations": 2.0}, tepid.uts(z, deviations=2.0)),
+        ({"debias": True}, tepid.uts(z, debias=True)),
+        ({"labels": True}, tepid.temperature_scaling(z, y)),
+        ({"labels": lambda batch: batch[1]}, tepid.temperature_scaling(z, y)),
         ({"few": [tuple(map(torch.from_numpy, few))]}, tepid.from_few_labels(z, *few)),
         ({"source": [tuple(map(torch.from_numpy, old))]}, tepid.from_source(z, *old)),
     ]
@@ -121,7 +121,7 @@ def test_every_kind_of_evidence_finds_what_the_function_finds(network, rows):
 
 def test_labels_follow_their_rows_when_the_loader_shuffles(network, rows):
     loader = _loader(rows, torch.from_numpy(network[1]), shuffle=True)
-    expected = tepid.from_labels(*network).value
+    expected = tepid.temperature_scaling(*network).value
     found = calibrate(nn.Identity(), loader, labels=True).calibration
     assert found.value == pytest.approx(expected, rel=1e-9)
 
@@ -132,7 +132,7 @@ def test_labels_may_be_a_keyword_of_the_batch(network, rows, name):
     parts = zip(rows.split(500), y.split(500), strict=True)
     batches = [{"input": part, name: labels} for part, labels in parts]
     found = calibrate(nn.Identity(), batches, labels=True).calibration.value
-    assert found == pytest.approx(tepid.from_labels(*network).value, rel=1e-9)
+    assert found == pytest.approx(tepid.temperature_scaling(*network).value, rel=1e-9)
     with pytest.raises(tepid.InputError, match="labels among the keywords, got neither"):
         calibrate(nn.Identity(), [{"input": rows}], labels=True)
 
@@ -171,7 +171,7 @@ def test_more_dimensions_need_a_class_axis(rows):
 
 def test_one_logit_per_row_is_binary(rng):
     z = (4 * rng.normal(size=3000)).astype(np.float32)
-    expected = tepid.from_logits(z)
+    expected = tepid.uts(z)
     for inputs in (torch.from_numpy(z), torch.from_numpy(z)[:, None]):
         calibrated = calibrate(nn.Identity(), [inputs])
         assert calibrated.calibration.value == pytest.approx(expected.value, rel=1e-9)
@@ -181,7 +181,7 @@ def test_one_logit_per_row_is_binary(rng):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
 def test_logits_of_any_precision_are_taken(rows, dtype):
     inputs = rows.to(getattr(torch, dtype))
-    expected = tepid.from_logits(inputs).value
+    expected = tepid.uts(inputs).value
     assert calibrate(nn.Identity(), [inputs]).calibration.value == pytest.approx(expected, rel=1e-9)
 
 
@@ -402,7 +402,7 @@ def test_a_spilled_file_goes_away_after_an_error(rows, tmp_path):
 def test_spilled_rows_keep_their_labels(network, rows):
     parts = iter(_loader(rows, torch.from_numpy(network[1])))
     found = calibrate(nn.Identity(), parts, labels=True).calibration.value
-    assert found == pytest.approx(tepid.from_labels(*network).value, rel=1e-9)
+    assert found == pytest.approx(tepid.temperature_scaling(*network).value, rel=1e-9)
 
 
 def test_a_model_may_write_every_answer_into_the_same_memory(rows, alone):
@@ -473,7 +473,7 @@ def test_a_masked_class_is_legal(rows):
     masked = rows.clone()
     masked[:, 3] = float("-inf")
     found = calibrate(nn.Identity(), [masked]).calibration.value
-    assert found == pytest.approx(tepid.from_logits(masked.numpy()).value, rel=1e-9)
+    assert found == pytest.approx(tepid.uts(masked.numpy()).value, rel=1e-9)
 
 
 def test_an_unreliable_temperature_warns_once_where_calibrate_was_called(rows):
@@ -765,7 +765,7 @@ def test_the_first_rows_fix_the_temperature_however_they_are_batched(rows, batch
     serving = Warmup(nn.Identity().eval(), samples=1500)
     for part in rows.split(batch)[: -(-1600 // batch)]:
         serving(part)
-    expected = tepid.from_logits(rows[:1500].numpy())
+    expected = tepid.uts(rows[:1500].numpy())
     assert serving.calibration == expected
     assert float(serving.temperature) == pytest.approx(expected.value, rel=1e-7)
 
@@ -825,7 +825,7 @@ def test_a_saved_warm_up_goes_on_where_it_was(rows):
     other.load_state_dict(torch.load(file, weights_only=True))
     assert other.seen == 700
     other(rows[700:1600])
-    assert other.calibration == tepid.from_logits(rows[:1500].numpy())
+    assert other.calibration == tepid.uts(rows[:1500].numpy())
     again = Warmup(nn.Identity().eval(), samples=1500)
     again.load_state_dict(other.state_dict())
     assert again.calibration == other.calibration
@@ -855,7 +855,7 @@ def test_a_warm_up_is_copied_and_pickled_midway(rows):
     serving(rows[:500])
     for other in (copy.deepcopy(serving), pickle.loads(pickle.dumps(serving))):
         other(rows[500:1000])
-        assert other.calibration == tepid.from_logits(rows[:1000].numpy())
+        assert other.calibration == tepid.uts(rows[:1000].numpy())
     assert serving.seen == 500
 
 
@@ -884,7 +884,7 @@ def test_rows_that_are_not_finite_are_left_out_and_said(rows, caplog):
     serving = Warmup(nn.Identity().eval(), samples=1000)
     serving(hurt)
     good = np.delete(rows.numpy(), [10, 20, 30], axis=0)[:1000]
-    assert serving.calibration == tepid.from_logits(good)
+    assert serving.calibration == tepid.uts(good)
     assert "3 rows were left out" in caplog.text
 
 
@@ -900,7 +900,7 @@ def test_where_the_rows_give_no_temperature_the_first_one_stays(caplog):
 def test_a_warm_up_takes_what_is_known(rows):
     serving = Warmup(nn.Identity().eval(), samples=1500, accuracy=0.7)
     serving(rows)
-    assert serving.calibration == tepid.from_accuracy(rows[:1500].numpy(), 0.7)
+    assert serving.calibration == tepid.match_accuracy(rows[:1500].numpy(), 0.7)
     careful = Warmup(nn.Identity().eval(), samples=1500, guarded=True)
     careful(rows)
     assert careful.calibration.method == "guarded"
@@ -984,11 +984,11 @@ def test_a_whole_tensor_elsewhere_needs_no_loader(network, rows, elsewhere):
     binary = rows[:, 0]
     for there, here in (
         (
-            tepid.from_logits(elsewhere(rows), debias=True),
-            tepid.from_logits(network[0], debias=True),
+            tepid.uts(elsewhere(rows), debias=True),
+            tepid.uts(network[0], debias=True),
         ),
-        (tepid.from_logits(images, class_axis=1), tepid.from_logits(network[0])),
-        (tepid.from_logits(elsewhere(binary)), tepid.from_logits(binary.numpy())),
+        (tepid.uts(images, class_axis=1), tepid.uts(network[0])),
+        (tepid.uts(elsewhere(binary)), tepid.uts(binary.numpy())),
     ):
         assert there.value == pytest.approx(here.value, rel=apart(here, there))
     assert max(Elsewhere.brought) <= 12
@@ -1097,7 +1097,7 @@ def ranks(tmp_path_factory, network):
 @pytest.mark.parametrize("case", ["uneven", "empty", "accuracy", "spilled", "wrapped"])
 def test_processes_with_a_part_each_find_what_one_finds_on_the_whole(ranks, network, case):
     z = network[0]
-    expected = tepid.from_accuracy(z, 0.7) if case == "accuracy" else tepid.from_logits(z)
+    expected = tepid.match_accuracy(z, 0.7) if case == "accuracy" else tepid.uts(z)
     one, two = ranks[case]
     assert one == two
     assert one["samples"] == 4000
@@ -1114,13 +1114,13 @@ def test_the_engine_is_for_arrays_too(network, tmp_path):
     dist = torch.distributed
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/one", rank=0, world_size=1)
     try:
-        found = tepid.from_logits(network[0], engine=AllReduced()).value
+        found = tepid.uts(network[0], engine=AllReduced()).value
         nothing = np.empty((0, 12), np.float32)
         with pytest.raises(tepid.InputError, match="at least one row, got none"):
-            tepid.from_logits(nothing, engine=AllReduced())
+            tepid.uts(nothing, engine=AllReduced())
     finally:
         dist.destroy_process_group()
-    assert found == pytest.approx(tepid.from_logits(network[0]).value, rel=1e-9)
+    assert found == pytest.approx(tepid.uts(network[0]).value, rel=1e-9)
 
 
 # The recipes and the guide.

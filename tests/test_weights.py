@@ -67,14 +67,14 @@ SITES = {"north": 0.85, "south": 0.92}
 # --- every function with weights, as a function of rows and their weights
 
 
-def _summarised(rows, u, *, labelled=False, **evidence):
+def _summarized(rows, u, *, labeled=False, **evidence):
     """Two sites, which share nothing but their sums."""
 
     def summed(given=None):
         parts = [
-            tepid.summarise(
+            tepid.summarize(
                 part.z,
-                part.y if labelled else None,
+                part.y if labeled else None,
                 given=given,
                 sample_weight=None if u is None else u[half],
             )
@@ -86,7 +86,7 @@ def _summarised(rows, u, *, labelled=False, **evidence):
     halves = (slice(0, middle), slice(middle, None))
     first = summed()
     return tepid.from_summaries(
-        first if labelled or "accuracy" in evidence else summed(first), **evidence
+        first if labeled or "accuracy" in evidence else summed(first), **evidence
     )
 
 
@@ -120,14 +120,14 @@ def _classifier(rows, u, *, fitted=True, **options):
 
 
 METHODS = {
-    "tepid.from_logits(sample_weight)": lambda r, u: tepid.from_logits(r.z, sample_weight=u),
-    "tepid.from_logits(sample_weight) binary": lambda r, u: tepid.from_logits(
+    "tepid.uts(sample_weight)": lambda r, u: tepid.uts(r.z, sample_weight=u),
+    "tepid.uts(sample_weight) binary": lambda r, u: tepid.uts(
         r.z[:, 1] - r.z[:, 0], sample_weight=u
     ),
-    "tepid.from_logits(sample_weight) deviations": lambda r, u: tepid.from_logits(
+    "tepid.uts(sample_weight) deviations": lambda r, u: tepid.uts(
         r.z, deviations=0.5, sample_weight=u
     ),
-    "tepid.from_logits(sample_weight) groups": lambda r, u: tepid.from_logits(
+    "tepid.uts(sample_weight) groups": lambda r, u: tepid.uts(
         r.z, sample_weight=u, groups=r.site
     ),
     "tepid.guarded(sample_weight)": lambda r, u: tepid.guarded(r.z, sample_weight=u),
@@ -139,25 +139,25 @@ METHODS = {
     "tepid.lab.odds.from_odds(sample_weight) groups": lambda r, u: from_odds(
         r.z, prior=[0.2, 0.2, 0.2, 0.4], sample_weight=u, groups=r.site
     ),
-    "tepid.from_accuracy(sample_weight)": lambda r, u: tepid.from_accuracy(
+    "tepid.match_accuracy(sample_weight)": lambda r, u: tepid.match_accuracy(
         r.z, 0.9, standard_error=0.01, sample_weight=u
     ),
-    "tepid.from_accuracy(sample_weight) range": lambda r, u: tepid.from_accuracy(
+    "tepid.match_accuracy(sample_weight) range": lambda r, u: tepid.match_accuracy(
         r.z, (0.85, 0.92), sample_weight=u
     ),
-    "tepid.from_accuracy(sample_weight) groups": lambda r, u: tepid.from_accuracy(
+    "tepid.match_accuracy(sample_weight) groups": lambda r, u: tepid.match_accuracy(
         r.z, 0.9, sample_weight=u, groups=r.site
     ),
-    "tepid.from_accuracy(sample_weight) mapping": lambda r, u: tepid.from_accuracy(
+    "tepid.match_accuracy(sample_weight) mapping": lambda r, u: tepid.match_accuracy(
         r.z, SITES, sample_weight=u, groups=r.site
     ),
-    "tepid.from_labels(sample_weight)": lambda r, u: tepid.from_labels(
+    "tepid.temperature_scaling(sample_weight)": lambda r, u: tepid.temperature_scaling(
         r.z, r.y, sample_weight=u
     ),
-    "tepid.from_labels(sample_weight) groups": lambda r, u: tepid.from_labels(
+    "tepid.temperature_scaling(sample_weight) groups": lambda r, u: tepid.temperature_scaling(
         r.z, r.y, sample_weight=u, groups=r.site
     ),
-    "tepid.from_labels(sample_weight) threads": lambda r, u: tepid.from_labels(
+    "tepid.temperature_scaling(sample_weight) threads": lambda r, u: tepid.temperature_scaling(
         r.z, r.y, sample_weight=u, engine=tepid.Threads(2)
     ),
     "tepid.from_models(sample_weight) votes": lambda r, u: tepid.from_models(
@@ -185,19 +185,19 @@ METHODS = {
         r.z, FEW.z, FEW.y, sample_weight=u
     ),
     "tepid.from_few_labels(sample_weight) groups": lambda r, u: tepid.from_few_labels(
-        r.z, FEW.z, FEW.y, sample_weight=u, groups=r.site, labelled_groups=FEW.site
+        r.z, FEW.z, FEW.y, sample_weight=u, groups=r.site, labeled_groups=FEW.site
     ),
-    "tepid.from_few_labels(labelled_weight)": lambda r, u: tepid.from_few_labels(
-        OLD.z, r.z, r.y, labelled_weight=u
+    "tepid.from_few_labels(labeled_weight)": lambda r, u: tepid.from_few_labels(
+        OLD.z, r.z, r.y, labeled_weight=u
     ),
-    "tepid.from_few_labels(labelled_weight) groups": lambda r, u: tepid.from_few_labels(
-        OLD.z, r.z, r.y, labelled_weight=u, groups=OLD.site, labelled_groups=r.site
+    "tepid.from_few_labels(labeled_weight) groups": lambda r, u: tepid.from_few_labels(
+        OLD.z, r.z, r.y, labeled_weight=u, groups=OLD.site, labeled_groups=r.site
     ),
-    "tepid.summarise(sample_weight)": _summarised,
-    "tepid.summarise(sample_weight) guarded": functools.partial(_summarised, budget=0.03),
-    "tepid.summarise(sample_weight) accuracy": functools.partial(_summarised, accuracy=0.9),
-    "tepid.summarise(sample_weight) labels": functools.partial(_summarised, labelled=True),
-    "tepid.sources.open_source(sample_weight)": lambda r, u: tepid.from_labels(
+    "tepid.summarize(sample_weight)": _summarized,
+    "tepid.summarize(sample_weight) guarded": functools.partial(_summarized, budget=0.03),
+    "tepid.summarize(sample_weight) accuracy": functools.partial(_summarized, accuracy=0.9),
+    "tepid.summarize(sample_weight) labels": functools.partial(_summarized, labeled=True),
+    "tepid.sources.open_source(sample_weight)": lambda r, u: tepid.temperature_scaling(
         open_source(r.z, labels=r.y, sample_weight=u)
     ),
     "tepid.sources.open_source(sample_weight) models": lambda r, u: tepid.from_models(
@@ -275,10 +275,10 @@ SCALINGS = {
         )
     },
     "tepid.scaling.vector(sample_weight) free": functools.partial(
-        _scaled, "vector", regularisation=0.0
+        _scaled, "vector", regularization=0.0
     ),
     "tepid.scaling.matrix(sample_weight) held": functools.partial(
-        _scaled, "matrix", regularisation=(1.0, 0.1)
+        _scaled, "matrix", regularization=(1.0, 0.1)
     ),
     "tepid.scaling.histogram(sample_weight) mass": functools.partial(
         _scaled, "histogram", spacing="mass"
@@ -411,9 +411,9 @@ def test_logits_of_weight_zero_may_be_missing(name):
 
 WEIGHTS = st.lists(st.integers(0, 3), min_size=60, max_size=60).map(np.array)
 CORE = [
-    "tepid.from_logits(sample_weight)",
-    "tepid.from_accuracy(sample_weight) mapping",
-    "tepid.from_labels(sample_weight)",
+    "tepid.uts(sample_weight)",
+    "tepid.match_accuracy(sample_weight) mapping",
+    "tepid.temperature_scaling(sample_weight)",
     "tepid.from_models(sample_weight) majority",
     "tepid.from_source(sample_weight)",
     "tepid.from_source(source_weight)",
@@ -449,10 +449,8 @@ def _or_refusal(case, rows, u):
 
 
 REFUSED = {
-    "debias": lambda u: tepid.from_logits(ROWS.z, debias=True, sample_weight=u),
-    "debias of a source": lambda u: tepid.from_logits(
-        open_source(ROWS.z, sample_weight=u), debias=True
-    ),
+    "debias": lambda u: tepid.uts(ROWS.z, debias=True, sample_weight=u),
+    "debias of a source": lambda u: tepid.uts(open_source(ROWS.z, sample_weight=u), debias=True),
     "debias of scikit-learn": lambda u: _calibrator(ROWS, u, debias=True),
     "compare": lambda u: tepid.compare.compare(
         ROWS.z, ROWS.y, source=(open_source(OLD.z, sample_weight=u), OLD.y)
@@ -584,7 +582,7 @@ def test_the_command_line_counts_weights_in_summaries(options, tepid_here):
 
     def fit(rows, u):
         weight = _written(rows, u)
-        sums = ("summarise", "z.npy", *labels, *weight, "-o")
+        sums = ("summarize", "z.npy", *labels, *weight, "-o")
         runs = [(*sums, "1.npz")]
         if not options:
             runs.append((*sums, "2.npz", "--given", "1.npz"))
@@ -661,4 +659,4 @@ def test_every_command_with_weights_is_tested_here():
         for name, command in commands.items()
         if any("weight" in parameter.name for parameter in command.params)
     }
-    assert names == {"fit", "summarise"}
+    assert names == {"fit", "summarize"}

@@ -5,9 +5,9 @@ import numpy as np
 import tepid
 
 logits = np.zeros((10, 3))
-temperature: tepid.Temperature = tepid.from_logits(logits, deviations=1.0, debias=True)
-labelled: tepid.Temperature = tepid.from_labels("logits.npz", "labels.npy")
-matched: tepid.Temperature = tepid.from_accuracy(lambda: iter([logits]), (0.9, 0.95))
+temperature: tepid.Temperature = tepid.uts(logits, deviations=1.0, debias=True)
+labeled: tepid.Temperature = tepid.temperature_scaling("logits.npz", "labels.npy")
+matched: tepid.Temperature = tepid.match_accuracy(lambda: iter([logits]), (0.9, 0.95))
 number: float = float(temperature)
 interval: tuple[float, float] | None = matched.interval
 tails: tepid.Tails = tepid.Tails.of(logits) + 0.5 * tepid.Tails.zero(3)
@@ -39,4 +39,4 @@ picture = tepid.plots.loss(curve, {"mine": temperature})
 module: tepid.torch.Calibrated = tepid.torch.calibrate(object(), [logits], accuracy=0.9)
 calibration: tepid.Temperature = module.calibration
 service = tepid.torch.Warmup(object(), samples=2000, temperature=1.2)
-summed: tepid.Temperature = tepid.from_logits(logits, engine=tepid.torch.AllReduced())
+summed: tepid.Temperature = tepid.uts(logits, engine=tepid.torch.AllReduced())

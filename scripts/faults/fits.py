@@ -178,7 +178,7 @@ def _run(fit: Fit, threads: int = 2) -> None:
     tempfile.tempdir = str(fit.temporary)
     try:
         files = [str(path) for path in fit.files]
-        tepid.from_logits(files, engine=tepid.Threads(threads)).save(fit.result)
+        tepid.uts(files, engine=tepid.Threads(threads)).save(fit.result)
     finally:
         tempfile.tempdir = None
 

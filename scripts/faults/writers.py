@@ -34,8 +34,8 @@ class Writer:
 def made(folder: Path, rng: np.random.Generator) -> list[Writer]:
     """A writer for each kind of file; each has a folder of its own."""
     both = [(4 * rng.normal(size=(20_000, _CLASSES))).astype(np.float32) for _ in range(2)]
-    fits = [tepid.from_logits(z, engine=tepid.Threads(1)) for z in both]
-    sums = [tepid.summarise(z, engine=tepid.Threads(1)) for z in both]
+    fits = [tepid.uts(z, engine=tepid.Threads(1)) for z in both]
+    sums = [tepid.summarize(z, engine=tepid.Threads(1)) for z in both]
     rows = [t(z) for t, z in zip(fits, both, strict=True)]
 
     def batches(path: Path, which: int) -> None:

@@ -17,13 +17,13 @@ from tepid import metrics, shapes, validation
 from tepid.engines import Threads
 from tepid.errors import InputError, RowError
 from tepid.methods import (
-    from_accuracy,
     from_few_labels,
-    from_labels,
-    from_logits,
     from_models,
     from_source,
     guarded,
+    match_accuracy,
+    temperature_scaling,
+    uts,
 )
 from tepid.sources import open_source
 from tepid.summaries.reliability import Reliability
@@ -75,7 +75,7 @@ def _scaling_fit(name: str) -> Fit:
 
     def fit(part: Part) -> Any:
         function = getattr(importlib.import_module("tepid.scaling"), name)
-        chosen = {"regularisation": part.strength[name]} if name in part.strength else {}
+        chosen = {"regularization": part.strength[name]} if name in part.strength else {}
         return function(part.logits, part.labels, **chosen)
 
     return fit
@@ -88,13 +88,13 @@ _SCALING = (*_REGULARIZED, "histogram", "isotonic", "bbq", "ensemble", "beta")
 _MANY_CLASSES = 500
 _FITS: dict[str, Fit] = {
     "uncalibrated": _uncalibrated,
-    "uts": lambda part: from_logits(part.logits, engine=part.engine),
+    "uts": lambda part: uts(part.logits, engine=part.engine),
     "guarded": lambda part: guarded(part.logits, engine=part.engine),
     "models": lambda part: from_models(part.logits, *part.others, engine=part.engine),
     "source": _from_source,
     "few-labels": _few_labels,
-    "temperature": lambda part: from_labels(part.logits, part.labels, engine=part.engine),
-    "accuracy": lambda part: from_accuracy(part.logits, part.accuracy, engine=part.engine),
+    "temperature": lambda part: temperature_scaling(part.logits, part.labels, engine=part.engine),
+    "accuracy": lambda part: match_accuracy(part.logits, part.accuracy, engine=part.engine),
     **{name: _scaling_fit(name) for name in _SCALING},
 }
 
@@ -255,8 +255,8 @@ def split(rows: int, size: int, seed: int, number: int) -> tuple[Int64, Int64]:
 
 def _prepared(data: _Set, fits: dict[str, Fit], inside: Int64) -> _Set:
     """Compile the kernels before a method is timed, and choose each regularization."""
-    from_logits(data.logits[:2])
-    from_labels(data.logits[:2], data.labels[:2])
+    uts(data.logits[:2])
+    temperature_scaling(data.logits[:2], data.labels[:2])
     strength = {}
     for name in _REGULARIZED:
         if name in fits:

@@ -44,7 +44,7 @@ KINDS = {
     "Tails": Kind(2, "tepid.Tails.of(logits).save(path)"),
     "Curve": Kind(2, "tepid.Curve.of(logits).save(path)"),
     "Reliability": Kind(2, "tepid.Reliability.of(probabilities, labels).save(path)"),
-    "Summaries": Kind(2, "tepid summarise logits -o file.npz"),
+    "Summaries": Kind(2, "tepid summarize logits -o file.npz"),
     "Affine": _CALIBRATOR,
     "Mixture": _CALIBRATOR,
     "Steps": _CALIBRATOR,

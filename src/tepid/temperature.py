@@ -129,7 +129,7 @@ class Temperature:
             block = (
                 validation.as_kernel_input(z)
                 if dtype == np.float32
-                else validation.centred(shapes.matrix(z))
+                else validation.centered(shapes.matrix(z))
             )
             bad = scores.softmax(block, min(1.0 / self.value, sys.float_info.max), out)
             if bad >= 0:

@@ -79,20 +79,20 @@ def is_foreign(data: object) -> bool:
 def as_kernel_input(logits: Array) -> Float32:
     """Logits as the kernels take them: float32, C-ordered, read-only, centered where needed.
 
-    Softmax does not see a constant per row, so what float32 cannot hold exactly is first centred
+    Softmax does not see a constant per row, so what float32 cannot hold exactly is first centered
     on its row's maximum. A row that cannot be used becomes NaN here, and the kernels say which.
     """
     z = matrix(logits)
     if z.dtype.itemsize <= 2 and z.dtype.kind not in "iu":
         z = z.astype(np.float32)
     elif z.dtype != np.float32:
-        z = centred(z)
+        z = centered(z)
     z = np.require(z, np.float32, ["C", "A"]).view(np.ndarray)
     z.flags.writeable = False
     return z
 
 
-def centred(z: Array) -> Float64:
+def centered(z: Array) -> Float64:
     """The distances to each row's maximum, which float32 can hold."""
     z = z.astype(np.float64)
     top = z.max(axis=1, keepdims=True) if len(z) else z

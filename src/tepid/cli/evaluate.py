@@ -372,7 +372,7 @@ def demo(as_json: options.Json = False) -> None:
     Example: tepid demo
     """
     data = tepid.demo.fashion()
-    temperature = tepid.from_logits(data["logits"])
+    temperature = tepid.uts(data["logits"])
     reliability = {
         name: tepid.Reliability.of_logits(data["logits"], data["labels"], temperature=t)
         for name, t in (("before", 1.0), ("after", float(temperature)))

@@ -1,4 +1,4 @@
-"""`tepid summarise` and `tepid merge`, and fitting from their files.
+"""`tepid summarize` and `tepid merge`, and fitting from their files.
 
 Summaries are sums over rows. They may leave a site whose rows may not.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _Output = Annotated[Path, typer.Option("-o", "--output", help="The summaries to write: .npz.")]
 
 
-def summarise(
+def summarize(
     logits: options.Shards,
     out: _Output,
     labels: options.AllLabels = None,
@@ -38,7 +38,7 @@ def summarise(
 ) -> None:
     """Summarize rows that must stay where they are, for `tepid merge` and `tepid fit --summary`.
 
-    Example: tepid summarise logits.npy -o sums.npz
+    Example: tepid summarize logits.npy -o sums.npz
     """
     engine_options = EngineOptions(threads, engine, scheduler)
     engine_options.check()
@@ -48,13 +48,13 @@ def summarise(
     reading = Reading.of(columns, where, header, probabilities, class_axis)
     source = reading.open(logits, labels=labels, sample_weight=sample_weight)
     with engine_options.start() as started:
-        total = tepid.summarise(source, given=first, engine=started)
+        total = tepid.summarize(source, given=first, engine=started)
     _save(total, out, as_json=as_json)
 
 
 def merge(
     summaries: Annotated[
-        list[Path], typer.Argument(help="Files that `tepid summarise` wrote, of one round.")
+        list[Path], typer.Argument(help="Files that `tepid summarize` wrote, of one round.")
     ],
     out: _Output,
     as_json: options.Json = False,
@@ -78,19 +78,19 @@ def merge(
 def _save(total: "tepid.Summaries", out: Path, *, as_json: bool) -> None:
     total.save(out)
     number = 2 if len(total.curve.thresholds) else 1
-    labeled = total.curve.labelled
+    labeled = total.curve.labeled
     if as_json:
         described = {
             "output": str(out),
             "samples": total.rows,
             "classes": total.tails.classes,
             "parts": len(total.prints),
-            "labelled": labeled,
+            "labeled": labeled,
             "round": number,
         }
         console.print_json(described)
         return
-    again = "" if number == 2 or labeled else "; for UTS, summarise again --given them"
+    again = "" if number == 2 or labeled else "; for UTS, summarize again --given them"
     console.print_line(f"wrote the sums over {total.rows} rows to {out}, round {number}{again}")
 
 
@@ -100,6 +100,6 @@ def fit_summary(evidence: "Evidence", path: Path) -> "tepid.Temperature":
     if evidence.accuracy is not None:
         error = evidence.standard_error
         return tepid.from_summaries(summaries, accuracy=evidence.accuracy, standard_error=error)
-    if evidence.guarded and summaries.curve.labelled:
+    if evidence.guarded and summaries.curve.labeled:
         raise tepid.InputError("--guarded must go with summaries without labels, got some with")
     return tepid.from_summaries(summaries, budget=evidence.budget if evidence.guarded else None)

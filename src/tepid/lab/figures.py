@@ -13,7 +13,7 @@ import numpy as np
 from tepid import compare, plots
 from tepid.errors import InputError
 from tepid.lab.sets import LogitSet, find
-from tepid.methods import from_labels, from_logits
+from tepid.methods import temperature_scaling, uts
 from tepid.plots import style
 from tepid.report.summaries import (
     EDGES,
@@ -72,14 +72,14 @@ def of_set(
     if len(called) != z.shape[1]:
         raise InputError(f"names must be one for each of {z.shape[1]} classes, got {len(called)}")
     inside, outside = compare.split(len(z), round(FRACTION * len(z)), 0, 0)
-    uts = from_logits(z[inside]).value
-    ts = from_labels(z[inside], y[inside]).value
+    by_uts = uts(z[inside]).value
+    ts = temperature_scaling(z[inside], y[inside]).value
     yield "division", draw_members(z[inside], called)
-    temperatures = {"uncalibrated": 1.0, "UTS": uts, "TS, with labels": ts}
+    temperatures = {"uncalibrated": 1.0, "UTS": by_uts, "TS, with labels": ts}
     yield "reliability", draw_reliability(z[outside], y[outside], temperatures)
     if images is not None:
         yield from _galleries(
-            z[outside], y[outside], uts, _check_images(images, len(z))[outside], called
+            z[outside], y[outside], by_uts, _check_images(images, len(z))[outside], called
         )
 
 

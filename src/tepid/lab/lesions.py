@@ -9,7 +9,7 @@ import numpy as np
 from tepid import compare, metrics, report
 from tepid.errors import InputError
 from tepid.lab.sets import LogitSet, open_run
-from tepid.methods import from_logits
+from tepid.methods import uts
 from tepid.summaries.reliability import Reliability
 from tepid.temperature import Temperature
 from tepid.validation import Array, Int64
@@ -64,7 +64,7 @@ def calibrate(run: Path, seed: int = 0) -> Temperature:
     inside, _ = split_rows(len(logits), seed)
     if not len(inside):
         raise InputError(f"run must have at least 3 test rows, got {len(logits)}")
-    found = from_logits(logits[inside])
+    found = uts(logits[inside])
     found.save(run / CALIBRATION)
     return found
 

@@ -14,7 +14,7 @@ from tepid.errors import InputError
 from tepid.methods.passes import Pass, Passes, check_total, run_by_group
 from tepid.methods.results import Fit, combine_groups, loss_error, to_temperature
 from tepid.methods.search import Question, mean_confidence, search
-from tepid.methods.uts import check_repeatable
+from tepid.methods.unsupervised import check_repeatable
 from tepid.sources import Batch, open_source
 from tepid.summaries import arithmetic
 from tepid.summaries.curve import Curve
@@ -67,7 +67,7 @@ def from_odds(
     The authors' code takes $q$ from labels; here `prior` is an argument, uniform by default, and no
     label is needed. On 2000 rows it was measured to be less biased than UTS and several times
     noisier. T decreases as rows are added, since the lack of rows of each class is mostly chance.
-    There is no interval, as for UTS. The other arguments are those of `tepid.from_logits`.
+    There is no interval, as for UTS. The other arguments are those of `tepid.uts`.
 
     >>> import numpy as np
     >>> logits = 4 * np.random.default_rng(0).normal(size=(5000, 10))

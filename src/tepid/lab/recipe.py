@@ -18,8 +18,8 @@ Kind = TypeVar("Kind")
 # Batch normalization needs two rows.
 _LEAST = {"epochs": 1, "batch": 2, "train_rows": 0, "test_rows": 0, "size": 1, "rate": 0}
 _CHOICES = {
-    "normalise": ("channels", "imagenet", "unit"),
-    "optimiser": ("sgd", "adam"),
+    "normalize": ("channels", "imagenet", "unit"),
+    "optimizer": ("sgd", "adam"),
     "schedule": ("steps", "one-cycle"),
 }
 # The fraction of a one-cycle schedule in which the rate rises.
@@ -69,9 +69,9 @@ class Recipe:
     dropout: float = 0.0
     pretrained: bool = False
     size: int = 32
-    normalise: str = "channels"
+    normalize: str = "channels"
     augment: tuple[str, ...] = ()
-    optimiser: str = "sgd"
+    optimizer: str = "sgd"
     momentum: float = 0.9
     nesterov: bool = False
     weight_decay: float = 0.0

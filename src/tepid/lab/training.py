@@ -110,7 +110,7 @@ class State:
         """The state as a checkpoint holds it."""
         return {
             "network": self.network.state_dict(),
-            "optimiser": self.optimizer.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
             "scaler": self.scaler.state_dict(),
         }
 
@@ -227,7 +227,7 @@ def _start_or_resume(job: Job, stored: dict[str, Any] | None, *, download: bool)
     optimizer = _optimizer(job, network)
     if stored is not None:
         network.load_state_dict(stored["network"])
-        optimizer.load_state_dict(stored["optimiser"])
+        optimizer.load_state_dict(stored["optimizer"])
         scaler.load_state_dict(stored["scaler"])
     return State(network, job.process.shared(network), optimizer, scaler)
 
@@ -243,7 +243,7 @@ def _first_process_first(job: Job, build: Callable[[], nn.Module]) -> nn.Module:
 
 def _optimizer(job: Job, network: nn.Module) -> torch.optim.Optimizer:
     recipe, weights = job.recipe, network.parameters()
-    if recipe.optimiser == "adam":
+    if recipe.optimizer == "adam":
         return torch.optim.Adam(weights, recipe.rate, weight_decay=recipe.weight_decay)
     return torch.optim.SGD(
         weights,
@@ -307,7 +307,7 @@ def _record(job: Job, accuracy: float, history: list[dict[str, float]]) -> dict[
 
 def _prepare_job(recipe: Recipe, data: Data, run: Path, seed: int, process: Process) -> Job:
     mean, deviation = (
-        part.to(process.device) for part in normalization(recipe.normalise, data.train.pixels)
+        part.to(process.device) for part in normalization(recipe.normalize, data.train.pixels)
     )
     moved = dataclasses.replace(
         data, train=data.train.to(process.device), test=data.test.to(process.device)

@@ -25,7 +25,7 @@ from tepid.temperature import Temperature
 from tepid.validation import number, whole
 
 
-def from_accuracy(
+def match_accuracy(
     logits: Any,
     accuracy: float | tuple[float, float] | Mapping[str, float],
     *,
@@ -51,7 +51,7 @@ def from_accuracy(
 
     >>> import numpy as np
     >>> logits = 4 * np.random.default_rng(0).normal(size=(5000, 10))
-    >>> t = from_accuracy(logits, 0.6)
+    >>> t = match_accuracy(logits, 0.6)
     >>> float(t(logits).max(axis=1).mean())
     0.6
     """

@@ -23,7 +23,7 @@ from tepid.methods.passes import (
 from tepid.methods.results import Fit, combine_groups
 from tepid.methods.search import Answer, search
 from tepid.methods.source import from_source
-from tepid.methods.uts import (
+from tepid.methods.unsupervised import (
     check_repeatable,
     guarded_after_uts,
     tails_of,

@@ -9,11 +9,11 @@ from typing import Any
 
 from tepid.engines import Engine
 from tepid.errors import InputError
-from tepid.methods.accuracy import from_accuracy
-from tepid.methods.labels import from_few_labels, from_labels
+from tepid.methods.accuracy import match_accuracy
+from tepid.methods.labels import from_few_labels, temperature_scaling
 from tepid.methods.models import from_models
 from tepid.methods.source import from_source
-from tepid.methods.uts import from_logits, guarded
+from tepid.methods.unsupervised import guarded, uts
 from tepid.sources import Source
 from tepid.temperature import Temperature
 
@@ -63,7 +63,7 @@ class Evidence:
     def fit(self, rows: Source, engine: Engine | None = None) -> Temperature:
         """The temperature of these rows by the method that uses what is known."""
         if self.labeled:
-            return from_labels(rows, engine=engine)
+            return temperature_scaling(rows, engine=engine)
         if self.few is not None:
             return from_few_labels(rows, self.few, None, engine=engine)
         if self.models:
@@ -75,7 +75,7 @@ class Evidence:
     def _fit_without_labels(self, rows: Source, engine: Engine | None) -> Temperature:
         if self.accuracy is not None:
             error = self.standard_error
-            return from_accuracy(rows, self.accuracy, standard_error=error, engine=engine)
+            return match_accuracy(rows, self.accuracy, standard_error=error, engine=engine)
         if self.guarded:
             return guarded(rows, budget=self.budget, engine=engine)
-        return from_logits(rows, deviations=self.deviations, debias=self.debias, engine=engine)
+        return uts(rows, deviations=self.deviations, debias=self.debias, engine=engine)

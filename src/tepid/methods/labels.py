@@ -17,7 +17,7 @@ from tepid.methods.results import (
     to_temperature,
 )
 from tepid.methods.search import Answer, Question, mean_confidence, search
-from tepid.methods.uts import check_repeatable, unsupervised
+from tepid.methods.unsupervised import check_repeatable, unsupervised
 from tepid.sources import Source, open_source
 from tepid.summaries.curve import Curve
 from tepid.summaries.optimum import Prior, least_loss, least_with_prior, loss_step, prior_step
@@ -31,7 +31,7 @@ _SPREAD, _SPREAD_ALONE = 0.4, 0.6
 _LARGE_DIFFERENCE = 0.7
 
 
-def from_labels(
+def temperature_scaling(
     logits: Any,
     labels: Any = None,
     *,
@@ -55,7 +55,7 @@ def from_labels(
     >>> rng = np.random.default_rng(0)
     >>> logits = rng.normal(size=(20000, 5))
     >>> labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
-    >>> from_labels(3 * logits, labels).value
+    >>> temperature_scaling(3 * logits, labels).value
     3.0
     """
     source = open_source(
@@ -91,14 +91,14 @@ def labeled_fit(answer: Answer) -> Fit:
 
 def from_few_labels(  # noqa: PLR0913  # two sets of rows with what belongs to each
     logits: Any,
-    labelled_logits: Any,
+    labeled_logits: Any,
     labels: Any,
     *,
     sample_weight: Any = None,
-    labelled_weight: Any = None,
+    labeled_weight: Any = None,
     class_axis: int | None = None,
     groups: Any = None,
-    labelled_groups: Any = None,
+    labeled_groups: Any = None,
     columns: Any = None,
     probabilities: bool = False,
     engine: Engine | None = None,
@@ -112,8 +112,8 @@ def from_few_labels(  # noqa: PLR0913  # two sets of rows with what belongs to e
     and `prior_spread` is $\sigma$.
 
     `samples` counts the labeled rows; `implied_accuracy` is the mean confidence on all rows.
-    `sample_weight` is one weight per unlabeled row, `labelled_weight` one per labeled row; a label
-    of weight two counts as two labels. With `groups` and `labelled_groups`, one name per row of
+    `sample_weight` is one weight per unlabeled row, `labeled_weight` one per labeled row; a label
+    of weight two counts as two labels. With `groups` and `labeled_groups`, one name per row of
     each, every group gets a temperature of its own. A group without labels gets the pooled
     temperature.
 
@@ -125,16 +125,16 @@ def from_few_labels(  # noqa: PLR0913  # two sets of rows with what belongs to e
     >>> t.interval[0] < 3 < t.interval[1]
     True
     """
-    check_weight(labelled_weight, "labelled_weight")
+    check_weight(labeled_weight, "labeled_weight")
     given: dict[str, Any] = {
         "class_axis": class_axis, "columns": columns, "probabilities": probabilities,
     }  # fmt: skip
     unlabeled = open_source(logits, sample_weight=sample_weight, groups=groups, **given).select()
     few = open_source(
-        labelled_logits,
+        labeled_logits,
         labels=labels,
-        sample_weight=labelled_weight,
-        groups=labelled_groups,
+        sample_weight=labeled_weight,
+        groups=labeled_groups,
         **given,
     )
     return fit_few_labels(unlabeled, few, choose_engine(engine, unlabeled, few))
@@ -147,7 +147,7 @@ def fit_few_labels(
     if not few.labeled:
         raise InputError("labels must be given, got none")
     if unlabeled.grouped != few.grouped:
-        raise InputError("groups and labelled_groups must go together, got one")
+        raise InputError("groups and labeled_groups must go together, got one")
     check_repeatable(unlabeled)
     if uts is None:
         found = run_by_group(lambda _: unsupervised(), unlabeled, engine)
@@ -155,7 +155,7 @@ def fit_few_labels(
     free = uts
     strangers = set(group_keys(few, engine)) - set(free)
     if strangers:
-        raise InputError(f"labelled_groups must be among groups, got {sorted(map(str, strangers))}")
+        raise InputError(f"labeled_groups must be among groups, got {sorted(map(str, strangers))}")
     again = few.repeatable
     fits = run_by_group(lambda key: _fit_few(free[key], repeatable=again), few, engine)
     fits = _with_confidence(fits, unlabeled, engine)
@@ -193,7 +193,7 @@ def _fit_few(free: Answer, *, repeatable: bool) -> Passes[Fit]:
     answer = yield from search(question, repeatable=repeatable)
     if answer.curve.classes != free.curve.classes:
         raise InputError(
-            f"labelled_logits must have the {free.curve.classes} classes of logits, "
+            f"labeled_logits must have the {free.curve.classes} classes of logits, "
             f"got {answer.curve.classes}"
         )
     error = _posterior_error(answer.point, prior)

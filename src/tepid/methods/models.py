@@ -92,7 +92,7 @@ def from_models(
     1 - d/2, where d is the share of rows on which they differ.
 
     Args:
-        logits: The model's logits, as in `from_logits`.
+        logits: The model's logits, as in `uts`.
         others: Each peer's logits for the same rows in the same order.
         ids: Optionally one column of row ids per model, this one first, which must be equal.
         sample_weight: One weight per row, for every model.

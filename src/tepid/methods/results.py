@@ -137,7 +137,7 @@ def uts_warnings(curve: Curve, tails: Tails, *, debiased: bool) -> tuple[str, ..
     found = []
     if curve.rows < ENOUGH_ROWS and not debiased:
         found.append(
-            f"UTS is biased towards high temperatures below {ENOUGH_ROWS} rows and there are "
+            f"UTS is biased toward high temperatures below {ENOUGH_ROWS} rows and there are "
             f"{curve.rows:.0f}; debias=True (--debias) brings it nearer to UTS on many rows."
         )
     mean = float(tails.confidence.sum() / tails.weight)

@@ -19,7 +19,7 @@ from tepid.methods.accuracy import accuracy_range, check_error, matched_fit
 from tepid.methods.labels import QUESTION, labeled_fit
 from tepid.methods.passes import Passes, both, check_total, run_on_sums, without_zero_weight
 from tepid.methods.search import read_off, readings_of
-from tepid.methods.uts import (
+from tepid.methods.unsupervised import (
     check_budget,
     guarded_fit,
     tails_of,
@@ -109,7 +109,7 @@ def _unpack(header: store.Header, arrays: store.Arrays) -> Summaries:
 
 
 def _check(summaries: Summaries) -> None:
-    """Refuse sums that `summarise` cannot have made, as a damaged file may hold them."""
+    """Refuse sums that `summarize` cannot have made, as a damaged file may hold them."""
     tails, curve = summaries.tails, summaries.curve
     tails.check()
     curve.check()
@@ -117,13 +117,13 @@ def _check(summaries: Summaries) -> None:
         raise InputError(f"classes must agree, got {tails.classes} and {curve.classes}")
     if curve.lattice != _LATTICE or curve.bins:
         raise InputError("the curve must be on the lattice of summaries, got another one")
-    if len(curve.thresholds) not in ((0,) if curve.labelled else (0, 3)):
+    if len(curve.thresholds) not in ((0,) if curve.labeled else (0, 3)):
         raise InputError(f"thresholds must be none or three, got {len(curve.thresholds)}")
     if abs(tails.weight - curve.weight) > 1e-6 * curve.weight:
         raise InputError(f"weights must agree, got {tails.weight:g} and {curve.weight:g}")
 
 
-def summarise(
+def summarize(
     logits: Any,
     labels: Any = None,
     *,
@@ -142,9 +142,9 @@ def summarise(
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> here, there = (4 * rng.normal(size=(2000, 5)) for _ in range(2))
-    >>> tails = summarise(here) + summarise(there)
-    >>> both = summarise(here, given=tails) + summarise(there, given=tails)
-    >>> from_summaries(both).value  # from_logits on all rows gives the same
+    >>> tails = summarize(here) + summarize(there)
+    >>> both = summarize(here, given=tails) + summarize(there, given=tails)
+    >>> from_summaries(both).value  # uts on all rows gives the same
     0.96993
     """
     source = open_source(
@@ -210,7 +210,7 @@ def from_summaries(
         check_error(standard_error)
         matched = matched_fit(accuracy_range(accuracy), standard_error, repeatable=False)
         return run_on_sums(matched, tails, curve).temperature
-    if curve.labelled:
+    if curve.labeled:
         return labeled_fit(read_off(curve, readings_of(QUESTION, curve))).temperature
     _check_rounds(summaries)
     if budget is not None:
@@ -229,7 +229,7 @@ def _check_rounds(summaries: Summaries) -> None:
     used = summaries.curve.thresholds
     if not len(used):
         raise InputError(
-            "summaries must be of the second round for UTS, got the first; summarise again, given "
+            "summaries must be of the second round for UTS, got the first; summarize again, given "
             "the merged ones, or say the accuracy"
         )
     own = uts_question(summaries.tails).thresholds

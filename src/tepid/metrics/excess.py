@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from tepid import validation
 from tepid.errors import InputError
-from tepid.methods import from_labels
+from tepid.methods import temperature_scaling
 from tepid.metrics.from_reliability import nll
 from tepid.summaries.reliability import Reliability
 from tepid.validation import Float32, Float64, Int64
@@ -41,7 +41,7 @@ def excess_nll(
     now = Reliability.of_logits(z, labels, temperature=temperature, sample_weight=sample_weight)
     if not now.weight:
         return float("nan")
-    best = from_labels(z, labels, sample_weight=sample_weight)
+    best = temperature_scaling(z, labels, sample_weight=sample_weight)
     least = Reliability.of_logits(z, labels, temperature=best.value, sample_weight=sample_weight)
     return max(nll(now) - nll(least), 0.0)  # the temperature is exact to 5e-6, not beyond
 
@@ -61,7 +61,7 @@ def excess_of_counts(
     """
     z = validation.as_kernel_input(validation.as_array(logits))
     y = validation.label_column(labels, len(z), z.shape[1])
-    best = from_labels(z, y)
+    best = temperature_scaling(z, y)
     if best.status != "ok":
         return lambda counts: excess_nll(y, z, temperature=temperature, sample_weight=counts)
     nodes = best.value * np.exp(np.linspace(-_REACH, _REACH, _NODES))

@@ -68,7 +68,7 @@ def loss(
 def _weighting_names(curve: Curve) -> list[str]:
     count = len(curve.thresholds)
     names = ["thresholds" if count == 1 else f"thresholds {w + 1}" for w in range(count)]
-    return names + ["labels"] * curve.labelled
+    return names + ["labels"] * curve.labeled
 
 
 def _loss_per_pair(curve: Curve, temperature: float, weighting: int) -> float:

@@ -106,7 +106,7 @@ def _sums_by_bin(data: Reliability | Curve, temperature: float | None) -> tuple[
     if not data.bins:
         raise InputError("curve must have bins to be drawn, got 0")
     count, confidence, correct = data.histogram[_find_node(data, temperature or 1.0)]
-    return count, confidence, correct if data.labelled else np.full(data.bins, math.nan)
+    return count, confidence, correct if data.labeled else np.full(data.bins, math.nan)
 
 
 def _find_node(curve: Curve, temperature: float) -> int:

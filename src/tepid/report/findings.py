@@ -14,7 +14,7 @@ import numpy as np
 from tepid.engines import Engine
 from tepid.methods.advice import fit_shared, would_help
 from tepid.methods.passes import ByKey, without_zero_weight
-from tepid.methods.uts import tails_of
+from tepid.methods.unsupervised import tails_of
 from tepid.report.summaries import Classes, Examples, Members, as_numpy, predict
 from tepid.sources import Batch, Source
 from tepid.summaries.curve import Curve
@@ -108,7 +108,7 @@ class Findings:
     @property
     def labeled(self) -> bool:
         """Whether the rows have labels."""
-        return self.curve.labelled
+        return self.curve.labeled
 
 
 def sum_findings(
@@ -232,7 +232,7 @@ def _stop(curve: Curve, node: int, temperature: float) -> Stop:
         temperature,
         float(curve.confidence[node] / curve.weight),
         losses[0] / curve.pairs[0] if curve.pairs[0] else math.nan,
-        losses[1] / curve.pairs[1] if curve.labelled else math.nan,
+        losses[1] / curve.pairs[1] if curve.labeled else math.nan,
         count,
         confidence_sum,
         correct,

@@ -7,7 +7,7 @@ from typing import Any
 
 from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
-from tepid.methods.uts import check_repeatable
+from tepid.methods.unsupervised import check_repeatable
 from tepid.report import page, sections
 from tepid.report.findings import fit_temperatures, make_slider, name_fits, sum_findings
 from tepid.report.images import Images, open_images
@@ -33,7 +33,7 @@ def write(
 ) -> None:
     """Write a report on these logits as one HTML file that needs no network.
 
-    `temperatures` are results of `from_logits`, `load` and the other functions, in a sequence or by
+    `temperatures` are results of `uts`, `load` and the other functions, in a sequence or by
     name; the report is about the first. Without any, the report fits its own: UTS and `guarded`,
     and with labels also the temperature of the labels and that of their accuracy. Those two are
     then measured on the rows to which they were fitted.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tepid.methods import from_labels
+from tepid.methods import temperature_scaling
 from tepid.scaling.calibrator import Calibrator
 from tepid.scaling.rows import data_warnings, labeled_rows, softmax
 from tepid.validation import Float64
@@ -60,7 +60,7 @@ def ensemble(
     rows = labeled_rows(
         logits, labels, sample_weight, class_axis, columns=columns, probabilities=probabilities
     )
-    fitted = from_labels(rows.z, rows.y, sample_weight=rows.u)
+    fitted = temperature_scaling(rows.z, rows.y, sample_weight=rows.u)
     own = np.arange(len(rows.y)), rows.y
     chosen = np.column_stack([part[own] for part in _parts(rows.z, fitted.value)])
     return Mixture(

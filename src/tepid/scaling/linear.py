@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tepid.errors import InputError
-from tepid.methods import from_labels
+from tepid.methods import temperature_scaling
 from tepid.scaling.calibrator import Calibrator
 from tepid.scaling.linear_fit import (
     INTERCEPTS,
@@ -71,7 +71,7 @@ def vector(
     class_axis: int | None = None,
     columns: Any = None,
     probabilities: bool = False,
-    regularisation: Regularization = None,
+    regularization: Regularization = None,
 ) -> Affine:
     r"""Vector scaling, softmax of $w_k z_k + b_k$, Guo et al. (2017) section 4.2.
 
@@ -83,7 +83,7 @@ def vector(
     >>> rng = np.random.default_rng(0)
     >>> logits = rng.normal(size=(20000, 3))
     >>> labels = (logits + rng.gumbel(size=logits.shape) + [0, 0, 1]).argmax(axis=1)
-    >>> fitted = vector(2 * logits, labels, regularisation=0)
+    >>> fitted = vector(2 * logits, labels, regularization=0)
     >>> 2 * fitted.weight
     array([1.0, 1.0, 1.0])
     >>> fitted.bias[2] - fitted.bias[:2]
@@ -92,7 +92,7 @@ def vector(
     rows = labeled_rows(
         logits, labels, sample_weight, class_axis, columns=columns, probabilities=probabilities
     )
-    return _fit("vector", rows, "logits", regularisation)
+    return _fit("vector", rows, "logits", regularization)
 
 
 def matrix(
@@ -103,7 +103,7 @@ def matrix(
     class_axis: int | None = None,
     columns: Any = None,
     probabilities: bool = False,
-    regularisation: Regularization = None,
+    regularization: Regularization = None,
 ) -> Affine:
     r"""Matrix scaling, softmax of $W z + b$, with ODIR, Kull et al. (2019) section 3.
 
@@ -116,7 +116,7 @@ def matrix(
     rows = labeled_rows(
         logits, labels, sample_weight, class_axis, columns=columns, probabilities=probabilities
     )
-    return _fit("matrix", rows, "logits", regularisation)
+    return _fit("matrix", rows, "logits", regularization)
 
 
 def dirichlet(
@@ -127,7 +127,7 @@ def dirichlet(
     class_axis: int | None = None,
     columns: Any = None,
     probabilities: bool = False,
-    regularisation: Regularization = None,
+    regularization: Regularization = None,
 ) -> Affine:
     r"""Dirichlet calibration with ODIR, softmax of $W \log p + b$, Kull et al. (2019) eq. 2.
 
@@ -137,7 +137,7 @@ def dirichlet(
     rows = labeled_rows(
         logits, labels, sample_weight, class_axis, columns=columns, probabilities=probabilities
     )
-    return _fit("dirichlet", rows, "log-probabilities", regularisation)
+    return _fit("dirichlet", rows, "log-probabilities", regularization)
 
 
 def features_of(z: Float64, features: Features) -> Float64:
@@ -147,10 +147,10 @@ def features_of(z: Float64, features: Features) -> Float64:
     return unmasked(log_softmax(z))
 
 
-def _fit(method: str, rows: Rows, features: Features, regularisation: Regularization) -> Affine:
+def _fit(method: str, rows: Rows, features: Features, regularization: Regularization) -> Affine:
     k, full = rows.z.shape[1], method != "vector"
-    given = _check_strength(regularisation)
-    temperature = from_labels(rows.z, rows.y, sample_weight=rows.u).value
+    given = _check_strength(regularization)
+    temperature = temperature_scaling(rows.z, rows.y, sample_weight=rows.u).value
     scale = temperature if features == "logits" else 1.0
     problem = _problem(rows, features_of(rows.z, features) / scale)
     first = one_slope(scale / temperature, k, full=full)
@@ -177,14 +177,14 @@ def _problem(rows: Rows, x: Float64) -> Problem:
     return Problem(inputs, masked if masked.any() else None, rows.y, rows.u / rows.u.sum())
 
 
-def _check_strength(regularisation: Regularization) -> Strength | None:
-    if regularisation is None:
+def _check_strength(regularization: Regularization) -> Strength | None:
+    if regularization is None:
         return None
-    given = regularisation if isinstance(regularisation, tuple) else (regularisation,) * 2
+    given = regularization if isinstance(regularization, tuple) else (regularization,) * 2
     if len(given) != 2 or not all(_is_strength(s) for s in given):
         raise InputError(
-            "regularisation must be a number from zero up, a pair of them, or None, "
-            f"got {regularisation}"
+            "regularization must be a number from zero up, a pair of them, or None, "
+            f"got {regularization}"
         )
     return Strength(float(given[0]), float(given[1]))
 
@@ -202,7 +202,7 @@ def _find_strength(
     folds = folds_of(z)
     if not folds.any():
         return Strength(OFF_DIAGONAL[0], INTERCEPTS[0]), (
-            "All rows are the same, so that none could be left out to choose a regularisation.",
+            "All rows are the same, so that none could be left out to choose a regularization.",
         )
     choice = choose_strength(problem, folds, first)
     if choice.held_out < choice.temperature:
@@ -219,5 +219,5 @@ def _size_warnings(problem: Problem, used: Strength, *, full: bool) -> tuple[str
     parameters = k * (k + 1) if full else 2 * k
     if parameters <= n:
         return ()
-    held = "only the regularisation holds them" if max(used) else "nothing holds them"
+    held = "only the regularization holds them" if max(used) else "nothing holds them"
     return (f"There are more parameters ({parameters}) than rows ({n}), and {held}.",)

@@ -87,7 +87,7 @@ class Point(NamedTuple):
 
 
 class Strength(NamedTuple):
-    """The regularisation of what is off the diagonal, and of the intercepts."""
+    """The regularization of what is off the diagonal, and of the intercepts."""
 
     off_diagonal: float
     intercepts: float

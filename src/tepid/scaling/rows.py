@@ -92,7 +92,7 @@ def usable(logits: Array) -> Float64:
         if far.any():
             row = int(far.argmax())
             raise RowError("logits", f"lie within {_FAR:g} of zero", f"{top[row]:g}", row)
-        validation.centred(z)
+        validation.centered(z)
     return z
 
 

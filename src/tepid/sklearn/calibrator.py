@@ -30,11 +30,11 @@ class TemperatureCalibrator(TransformerMixin, BaseEstimator):
     always pass `y`, and this must not turn a label-free method into another one.
 
     Args:
-        accuracy: The model's known accuracy, a number or a range, as in `tepid.from_accuracy`.
+        accuracy: The model's known accuracy, a number or a range, as in `tepid.match_accuracy`.
         guarded: Keep T = 1 unless another T is expected to help, as in `tepid.guarded`.
-        deviations: As in `tepid.from_logits`.
-        debias: As in `tepid.from_logits`; for fewer than 1000 rows.
-        use_labels: Temperature scaling on the `y` of `fit`, as in `tepid.from_labels`.
+        deviations: As in `tepid.uts`.
+        debias: As in `tepid.uts`; for fewer than 1000 rows.
+        use_labels: Temperature scaling on the `y` of `fit`, as in `tepid.temperature_scaling`.
         classes: The label of each column, in order. By default 0, 1, … if `y` is not used, else
             the sorted labels, of which there must be one for each column.
 

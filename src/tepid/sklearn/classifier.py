@@ -52,11 +52,11 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     Args:
         estimator: The classifier, fitted.
-        accuracy: Its known accuracy, a number or a range, as in `tepid.from_accuracy`.
+        accuracy: Its known accuracy, a number or a range, as in `tepid.match_accuracy`.
         guarded: Keep T = 1 unless another T is expected to help, as in `tepid.guarded`.
-        deviations: As in `tepid.from_logits`.
-        debias: As in `tepid.from_logits`; for fewer than 1000 rows.
-        use_labels: Temperature scaling on the `y` of `fit`, as in `tepid.from_labels`.
+        deviations: As in `tepid.uts`.
+        debias: As in `tepid.uts`; for fewer than 1000 rows.
+        use_labels: Temperature scaling on the `y` of `fit`, as in `tepid.temperature_scaling`.
 
     Attributes:
         temperature_: The temperature as a float, which divides the logits.

@@ -25,7 +25,7 @@ class Curve:
     r"""Sums over rows at every node of a lattice, for several weightings of the same rows.
 
     A weighting is a set of (row, class) pairs: for each row of `thresholds` the pairs with
-    $S_{ik} \ge \theta_k$, paper eq. 6, then, if labelled, the pairs $(i, y_i)$. With $a_i$ the
+    $S_{ik} \ge \theta_k$, paper eq. 6, then, if labeled, the pairs $(i, y_i)$. With $a_i$ the
     weight of row i's pairs, $C$ the sum of $d_{ik} = z_{ik} - \max_k z_{ik}$ over pairs and
     $\beta = 1/T$,
 
@@ -36,10 +36,10 @@ class Curve:
     confidence that holds for $1 - \max_k p$, so the mean confidence has that error absolutely.
     """
 
-    PARAMETERS: ClassVar = ("classes", "labelled", "thresholds", "starts", "lengths", "bins")
+    PARAMETERS: ClassVar = ("classes", "labeled", "thresholds", "starts", "lengths", "bins")
 
     classes: int
-    labelled: bool
+    labeled: bool
     thresholds: Float64
     starts: Float64
     lengths: Int64
@@ -88,7 +88,7 @@ class Curve:
         u = validation.weight_column(sample_weight, n)
         y = _NO_LABELS if labels is None else validation.label_column(labels, n, k, weight=u)
         empty = cls.zero(
-            k, lattice=lattice, thresholds=thresholds, labelled=labels is not None, bins=bins
+            k, lattice=lattice, thresholds=thresholds, labeled=labels is not None, bins=bins
         )
         add = reference.curve_sums if validation.is_foreign(z) else curves.curve_sums
         bad, filled = _sums(empty, z, u, y, add)
@@ -104,7 +104,7 @@ class Curve:
         *,
         lattice: Lattice | None = None,
         thresholds: Any = None,
-        labelled: bool = False,
+        labeled: bool = False,
         bins: int = 15,
     ) -> "Curve":
         """The summary of no rows."""
@@ -115,11 +115,11 @@ class Curve:
             raise errors.InputError(
                 f"thresholds must have one entry per class, got {theta.shape[1]} for {classes}"
             )
-        kinds, nodes = len(theta) + labelled, len(lattice.nodes)
+        kinds, nodes = len(theta) + labeled, len(lattice.nodes)
         per_weighting, per_node = np.zeros(kinds), np.zeros(nodes)
         on_curve = np.zeros((kinds, nodes))
         return cls(
-            classes=classes, labelled=labelled, thresholds=np.asarray(theta, np.float64),
+            classes=classes, labeled=labeled, thresholds=np.asarray(theta, np.float64),
             starts=np.array(lattice.starts), lengths=np.array(lattice.lengths), bins=bins,
             rows=0.0, weight=0.0, weight_square=0.0, softest=0.0, sharpest=0.0, spread=0.0,
             pairs=per_weighting, pull=per_weighting, flat=per_weighting,
@@ -162,7 +162,7 @@ class Curve:
         theta = self.thresholds
         store.check_numbers("thresholds", theta, (*theta.shape[:1], self.classes), -1e30, 1e30)
         _check_lattice(self.starts, self.lengths)
-        kinds, nodes = len(theta) + self.labelled, sum(self.lengths.tolist())
+        kinds, nodes = len(theta) + self.labeled, sum(self.lengths.tolist())
         for name in ("rows", "weight", "weight_square", "softest", "sharpest"):
             store.check_numbers(name, getattr(self, name), (), 0.0)
         store.check_numbers("spread", self.spread, (), high=0.0)

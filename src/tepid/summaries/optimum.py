@@ -44,7 +44,7 @@ class Reading:
 class Prior:
     """A normal prior on log T."""
 
-    centre: float
+    center: float
     spread: float
 
 
@@ -77,8 +77,8 @@ def least_with_prior(curve: Curve, prior: Prior) -> Reading:
     """
     nodes = curve.lattice.nodes
     logs = np.log(nodes)
-    slope = nodes * curve.slope[0] + (logs + prior.centre) / prior.spread**2
-    height = curve.loss[0] + (logs + prior.centre) ** 2 / (2 * prior.spread**2)
+    slope = nodes * curve.slope[0] + (logs + prior.center) / prior.spread**2
+    height = curve.loss[0] + (logs + prior.center) ** 2 / (2 * prior.spread**2)
     rises = np.flatnonzero((slope[:-1] < 0) & (slope[1:] >= 0))
     if not len(rises):
         where: Where = "above" if slope[0] >= 0 else "below"
@@ -87,7 +87,7 @@ def least_with_prior(curve: Curve, prior: Prior) -> Reading:
     step = math.log(nodes[q + 1] / nodes[q])
     c0, c1, *rest = derived(quintic(_loss(curve, 0), nodes, q))
     pull = step / prior.spread**2
-    bent = (c0 + pull * (float(logs[q]) + prior.centre), c1 + pull * step, *rest)
+    bent = (c0 + pull * (float(logs[q]) + prior.center), c1 + pull * step, *rest)
     return Reading("inside", math.exp(-root(bent) * step) / float(nodes[q]))
 
 
@@ -96,7 +96,7 @@ def prior_step(point: Curve, curve: Curve, prior: Prior) -> float:
     beta = point.lattice.nodes[0]
     slope = beta * point.slope[0, 0]
     bend = beta**2 * point.curvature[0, 0] + slope
-    slope += (math.log(beta) + prior.centre) / prior.spread**2
+    slope += (math.log(beta) + prior.center) / prior.spread**2
     change = _derivative(_loss(curve, 0), curve, beta, order=3)
     return _step(slope, bend + 1 / prior.spread**2, change)
 

@@ -59,10 +59,10 @@ def calibrate(
         model: A module. If it is wrapped for distributed training, the wrapper is not run.
         loader: Yields inputs: a tensor, a tuple or list that begins with one, or a mapping of
             keywords, from which labels are left out.
-        accuracy: The known accuracy, as in `tepid.from_accuracy`.
+        accuracy: The known accuracy, as in `tepid.match_accuracy`.
         guarded: Keep T = 1 unless another T is expected to help, as in `tepid.guarded`.
-        deviations: As in `tepid.from_logits`.
-        debias: As in `tepid.from_logits`; for fewer than 1000 rows.
+        deviations: As in `tepid.uts`.
+        debias: As in `tepid.uts`; for fewer than 1000 rows.
         labels: Temperature scaling on labels: True for the second item of each batch, or its
             keyword `labels`; or a function that takes them from a batch.
         few: A second loader, of a few labeled batches, as in `tepid.from_few_labels`.

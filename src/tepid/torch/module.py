@@ -24,7 +24,7 @@ class Calibrated(nn.Module):
 
     Args:
         model: A module that returns logits.
-        calibration: The result of `tepid.from_logits` or another method.
+        calibration: The result of `tepid.uts` or another method.
         class_axis: The axis of the classes, for logits of more than two dimensions.
         output: The name of the logits in the model's output, if it returns more than them.
 

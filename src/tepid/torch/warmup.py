@@ -32,7 +32,7 @@ class Warmup(nn.Module):
     """A model that answers its first rows at a given T and fits its own T to them.
 
     UTS reads the rows more than once, so the logits of the first `samples` rows are kept on their
-    device until T is fitted. T is exactly that of `tepid.from_logits` on these rows, however they
+    device until T is fitted. T is exactly that of `tepid.uts` on these rows, however they
     are batched. The call that completes them waits for the fit. The result and its warnings are
     logged once by the logger `tepid`. If the rows do not determine T, the given T stays.
 
@@ -46,7 +46,7 @@ class Warmup(nn.Module):
         model: A module that returns logits.
         samples: The number of rows to wait for.
         temperature: The T at which these rows are answered.
-        accuracy: The known accuracy, as in `tepid.from_accuracy`.
+        accuracy: The known accuracy, as in `tepid.match_accuracy`.
         guarded: Keep T = 1 unless another T is expected to help, as in `tepid.guarded`.
         class_axis: The axis of the classes, for logits of more than two dimensions.
         output: The name of the logits in the model's output, if it returns more than them.

@@ -1,4 +1,4 @@
-"""`tepid summarise`, `merge` and `fit --summary`: a fit whose rows stay where they are."""
+"""`tepid summarize`, `merge` and `fit --summary`: a fit whose rows stay where they are."""
 
 import json
 import re
@@ -38,7 +38,7 @@ def run(tepid_here):
 def _each(run, *options, suffix=""):
     for name in ("north", "south"):
         extra = [option.format(name) for option in options]
-        run("summarise", f"{name}.npy", *extra, "-o", f"{name}{suffix}.npz")
+        run("summarize", f"{name}.npy", *extra, "-o", f"{name}{suffix}.npz")
     run("merge", f"north{suffix}.npz", f"south{suffix}.npz", "-o", f"all{suffix}.npz")
 
 
@@ -47,7 +47,7 @@ def test_uts_takes_two_rounds(run):
     _each(run, "--given", "all-tails.npz", suffix="-curve")
     told = json.loads(run("fit", "--summary", "all-curve.npz", "-o", "c.json", "--json"))
     assert told["precision"] == 1e-5
-    assert told["temperature"] == pytest.approx(tepid.from_logits(_all()).value, rel=1e-5)
+    assert told["temperature"] == pytest.approx(tepid.uts(_all()).value, rel=1e-5)
     assert tepid.load("c.json").value == told["temperature"]
 
 
@@ -62,10 +62,10 @@ def test_the_screen_states_the_bound(run):
 def test_labels_and_an_accuracy_take_one_round(run):
     _each(run, "--labels", "{}_y.npy")
     told = json.loads(run("fit", "--summary", "all.npz", "--json"))
-    whole = tepid.from_labels(_all(), _all("_y"))
+    whole = tepid.temperature_scaling(_all(), _all("_y"))
     assert told["temperature"] == pytest.approx(whole.value, rel=1e-5)
     told = json.loads(run("fit", "--summary", "all.npz", "--accuracy", "0.5..0.7", "--json"))
-    whole = tepid.from_accuracy(_all(), (0.5, 0.7))
+    whole = tepid.match_accuracy(_all(), (0.5, 0.7))
     assert told["temperature"] == pytest.approx(whole.value, rel=1e-5)
     assert told["interval"] == pytest.approx(whole.interval, rel=1e-5)
 
@@ -82,21 +82,21 @@ def test_guarded_is_told_from_the_second_round(run):
 
 def test_a_damaged_file_stops_the_sums_and_is_named(tepid_here):
     Path("broken.npy").write_bytes(b"\x93NUMPY")
-    code, out, err = tepid_here("summarise", "north.npy", "broken.npy", "-o", "both.npz")
+    code, out, err = tepid_here("summarize", "north.npy", "broken.npy", "-o", "both.npz")
     assert (code, out) == (2, "")
     assert err.startswith("tepid: broken.npy cannot be read: ")
     assert not Path("both.npz").exists()
 
 
-def test_some_rows_and_columns_of_a_table_are_summarised(run):
+def test_some_rows_and_columns_of_a_table_are_summarized(run):
     z = np.load("north.npy")
     rows = np.column_stack([z, np.load("north_y.npy"), np.arange(len(z)) % 2])
     header = "cat,dog,eel,fox,gnu,species,fold"
     np.savetxt("north.csv", rows, delimiter=",", header=header, comments="")
-    run("summarise", "north.csv", "--columns", "cat,dog,eel,fox,gnu", "--labels", "species",
+    run("summarize", "north.csv", "--columns", "cat,dog,eel,fox,gnu", "--labels", "species",
         "--where", "fold=1", "-o", "table.npz")  # fmt: skip
     found = json.loads(run("fit", "--summary", "table.npz", "--json"))
-    whole = tepid.from_labels(z[1::2], np.load("north_y.npy")[1::2])
+    whole = tepid.temperature_scaling(z[1::2], np.load("north_y.npy")[1::2])
     assert found["samples"] == 400
     assert found["temperature"] == pytest.approx(whole.value, rel=1e-5)
 
@@ -120,14 +120,14 @@ def test_some_rows_and_columns_of_a_table_are_summarised(run):
         (("merge", "first.npz", "first.npz", "-o", "x.npz"), "first.npz: .* same rows twice"),
         (("merge", "first.npz", "second.npz", "-o", "x.npz"), "second.npz: .* one round"),
         (("merge", "first.npz", "-o", "x.json"), "output must end in .npz"),
-        (("summarise", "north.npy", "-o", "north.npy"), "output must end in .npz"),
-        (("summarise", "north.npy", "--given", "first.npz", "--labels", "north_y.npy", "-o",
+        (("summarize", "north.npy", "-o", "north.npy"), "output must end in .npz"),
+        (("summarize", "north.npy", "--given", "first.npz", "--labels", "north_y.npy", "-o",
           "x.npz"), "labels must go without given"),
     ],
 )  # fmt: skip
 def test_a_refusal_is_one_sentence_and_touches_nothing(run, tepid_here, arguments, sentence):
-    run("summarise", "north.npy", "-o", "first.npz")
-    run("summarise", "south.npy", "--given", "first.npz", "-o", "second.npz")
+    run("summarize", "north.npy", "-o", "first.npz")
+    run("summarize", "south.npy", "--given", "first.npz", "-o", "second.npz")
     code, out, err = tepid_here(*arguments)
     assert code == 2
     assert out == ""
@@ -136,8 +136,8 @@ def test_a_refusal_is_one_sentence_and_touches_nothing(run, tepid_here, argument
     assert not any(Path(f).exists() for f in ("x.npz", "x.json"))
 
 
-def test_several_shards_are_summarised_together(run):
-    run("summarise", "north.npy", "south.npy", "-o", "both.npz")
+def test_several_shards_are_summarized_together(run):
+    run("summarize", "north.npy", "south.npy", "-o", "both.npz")
     _each(run)
     both, apart = (tepid.Summaries.load(f) for f in ("both.npz", "all.npz"))
     assert both.curve == apart.curve

@@ -35,7 +35,7 @@ _MOST_DEVIATIONS = 1e9
 _THRESHOLDS_MOVE = 1.6
 
 
-def from_logits(
+def uts(
     logits: Any,
     *,
     deviations: float = 1.0,
@@ -79,7 +79,7 @@ def from_logits(
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> logits = 4 * rng.normal(size=(5000, 10))
-    >>> round(from_logits(logits).value, 2)
+    >>> round(uts(logits).value, 2)
     1.06
     """
     if not 0 <= number(deviations, "deviations") <= _MOST_DEVIATIONS:
