@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo setup test check docs format bench chaos mutants clean
+.PHONY: demo setup test check docs format bench evidence decisions chaos mutants clean
 
 demo: $(VENV)/.demo ## The main job on embedded data.
 	$(BIN)/tepid demo
@@ -39,6 +39,17 @@ bench: $(VENV)/.setup ## The figures in benchmarks/results that need no other da
 	$(BIN)/python benchmarks/reading.py
 	TEPID_LARGE=1 $(BIN)/python -m pytest tests/test_large.py -q
 	$(BIN)/python benchmarks/readme.py
+
+evidence: $(VENV)/.setup ## Every kind of evidence on 39 real sets, compared with the design targets.
+	@test -d ../shared/logits -a -d ../shared/llm || \
+		{ echo "make evidence needs the real logits in ../shared/logits and ../shared/llm, which are not part of the repository."; exit 1; }
+	$(BIN)/python benchmarks/evidence.py ../shared/logits ../shared/llm --figures docs/figures
+	$(BIN)/python benchmarks/llm.py ../shared/llm
+
+decisions: $(VENV)/.setup ## Thresholds, sets and expected performance on the same sets.
+	@test -d ../shared/logits -a -d ../shared/llm || \
+		{ echo "make decisions needs the real logits in ../shared/logits and ../shared/llm, which are not part of the repository."; exit 1; }
+	$(BIN)/python benchmarks/decisions.py ../shared/logits ../shared/llm
 
 chaos: $(VENV)/.setup ## A hundred kills and faults; the answer and the files must not know.
 	$(BIN)/python scripts/chaos.py

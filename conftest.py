@@ -6,11 +6,16 @@ import pytest
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
+_FOLDERS: dict[Path, Path] = {}
+
 
 @pytest.fixture
-def elsewhere(tmp_path, monkeypatch):
-    """Examples that save a file do so in a temporary folder."""
-    monkeypatch.chdir(tmp_path)
+def elsewhere(request, tmp_path_factory, monkeypatch):
+    """Examples save files in a temporary folder, which all examples of a page share."""
+    page = request.node.path
+    if page not in _FOLDERS:
+        _FOLDERS[page] = tmp_path_factory.mktemp(page.stem)
+    monkeypatch.chdir(_FOLDERS[page])
 
 
 pytest_collect_file = Sybil(

@@ -20,7 +20,7 @@ def measure(path: Path) -> dict[str, Any]:
     """For one set: pairs drawn in unpredicted, the share that truly are, and the mean S there."""
     with np.load(path) as data:
         z, y = data["logits"], data["labels"]
-    theta = tepid.Tails.of(z).thresholds()
+    theta = tepid.summaries.Tails.of(z).thresholds()
     e = np.exp(z.astype(np.float64) - z.max(axis=1, keepdims=True))
     s = e / e.sum(axis=1, keepdims=True)
     classes = np.arange(z.shape[1])

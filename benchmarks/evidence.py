@@ -1,136 +1,101 @@
-"""What every rung of evidence is worth on a folder of logit sets: `results/evidence.json`.
+"""What each kind of evidence is worth on folders of real logit sets: `results/evidence.json`.
 
-`python benchmarks/evidence.py FOLDER`; `sets` says what a folder holds, `cases` what is drawn from
-it, `rungs`, `shifts` and `covering` what is done with it. Each finished case is a line of the
-state file, and a second run leaves out what is there. `--only` says which parts to measure; every
-part that the state file has whole is reported. Only figures are written.
+`python benchmarks/evidence.py FOLDER...`, each file an `.npz` of `logits` and `labels`. Everything
+goes through `tepid.calibrate`, `uts`, `temperature_scaling` and `match_accuracy`. `evidence_cases`,
+`evidence_shifts` and `evidence_families` say what is drawn, `evidence_tables` what the figures are.
+On the 39 sets of the design the figures are compared with its targets.
 """
 
 import argparse
-import multiprocessing
-from collections.abc import Iterator
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import covering
+import evidence_cases
+import evidence_families
+import evidence_shifts
+import evidence_tables
 import figures
-import journal
 import record
-import report
-import rungs
-import sets
-import shifts
-import tally
-from cases import FULL, PARTS, QUICK, Case, cases
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from evidence_cases import FULL, QUICK, SEED, Record, Scale, open_collection, spread
+from rich.progress import track
 
-# Another number makes a state file's lines void: raise it when what is drawn or scored changes.
-PROTOCOL = 3
 ROOT = Path(__file__).parents[1]
-MEASURES = {
-    "alone": rungs.alone,
-    "few": rungs.few,
-    "peers": rungs.peers,
-    "shift": shifts.shift,
-    "coverage": covering.coverage,
+PARTS = {
+    "sets": evidence_cases.of_set,
+    "sources": evidence_shifts.of_set,
+    "families": evidence_families.of_set,
 }
+# The number of sets that the design targets were measured on.
+DESIGN = 39
 
 
-def measure(case: Case, folder: Path) -> tuple[str, list[dict[str, Any]]]:
-    """All rows of one case, by its key."""
-    return case.key, MEASURES[case.part](folder, case)
-
-
-def run(wanted: list[Case], folder: Path, workers: int) -> Iterator[tuple[str, Any]]:
-    """The rows of the cases as they are finished.
-
-    Workers are spawned: a fork would copy tepid's thread pool without its threads.
-    """
-    if not wanted:
-        return
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(workers) as pool:
-        yield from pool.imap_unordered(partial(measure, folder=folder), wanted)
-
-
-def completed(args: argparse.Namespace, every: list[Case]) -> dict[str, Any]:
-    """The rows of every case that is finished, those of earlier runs included."""
-    stamp = {
-        "tepid": record.version("tepid"),
-        "protocol": PROTOCOL,
-        "data": sets.digest(args.folder),
-    }
-    done = journal.finished(args.state, stamp)
-    wanted = [case for case in every if case.part in args.only and case.key not in done]
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with (
-        journal.writing(args.state, stamp) as write,
-        Progress(*columns, TimeRemainingColumn()) as bar,
-    ):
-        task = bar.add_task("cases", total=len(wanted))
-        for key, rows in run(wanted, args.folder, args.workers):
-            write(key, rows)
-            done[key] = rows
-            bar.advance(task)
-    return done
-
-
-def draws_of(every: list[Case], done: dict[str, Any], folder: Path) -> Iterator[dict[str, Any]]:
-    """The rows of each part that is whole, with what they are rows of."""
-    whole = {part for part in PARTS if all(c.key in done for c in every if c.part == part)}
-    for case in every:
-        if case.part in whole:
-            simulated = case.set == "simulated"
-            classes = covering.CLASSES if simulated else _classes(folder, case.set)
-            about = {
-                "part": case.part,
-                "group": case.group,
-                "set": case.set,
-                "classes": classes,
-                # The other networks of a shift are all others.
-                "case": " + ".join(case.others) if case.part == "peers" else "",
-            }
-            yield from (about | row for row in done[case.key])
-
-
-def _classes(folder: Path, name: str) -> int:
-    return int(sets.load(folder, name).logits.shape[1])
+def measure(job: tuple[str, str], folders: tuple[Path, ...], scale: Scale) -> list[Record]:
+    """All records of one part of one set."""
+    part, name = job
+    return list(PARTS[part](open_collection(folders), name, scale))
 
 
 def options(arguments: list[str] | None = None) -> argparse.Namespace:
-    """What the command was told."""
+    """The options of the command."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS))
-    parser.add_argument("--quick", action="store_true", help="a few draws of each")
-    parser.add_argument("--state", type=Path, default=ROOT / "build" / "evidence.jsonl")
+    parser.add_argument("--quick", action="store_true", help="one split and a few draws")
+    parser.add_argument("--sets", type=lambda text: text.split(","), help="only these are judged")
     parser.add_argument("--results", type=Path, default=record.RESULTS)
-    parser.add_argument("--figures", type=Path, default=ROOT / "docs" / "figures")
+    parser.add_argument("--figures", type=Path, help="draw docs/figures there")
     args = parser.parse_args(arguments)
-    for part in args.only:
-        if part not in PARTS:
-            parser.error(f"--only must be of {', '.join(PARTS)}, got {part!r}")
-    if not sets.names(args.folder):
-        parser.error(f"FOLDER must hold .npz files, got none in {args.folder}")
+    known = open_collection(tuple(args.folders)).paths
+    if not known:
+        parser.error(f"the folders must hold .npz files, got none in {args.folders}")
+    if strangers := sorted(set(args.sets or []) - set(known)):
+        parser.error(f"--sets must be names of sets in the folders, got {', '.join(strangers)}")
     return args
 
 
 def main() -> None:
-    """Measure what is wanting and write the figures."""
+    """Measure every set and write the figures."""
     args = options()
-    command = "python benchmarks/evidence.py FOLDER" + (" --quick" if args.quick else "")
-    about = record.circumstances(command, 0, args.workers, ("tepid", "numpy", "numba"))
-    every = cases(args.folder, QUICK if args.quick else FULL)
-    table = tally.tidy(draws_of(every, completed(args, every), args.folder))
-    summary = tally.summary(table)
-    about |= {"protocol": PROTOCOL, "sets": len(sets.names(args.folder))}
-    text = record.preamble("Evidence", about) + "\n" + report.tables(summary)
-    record.write("evidence", about | {"parts": summary}, text, args.results)
-    tally.write_csv(args.results / "evidence.csv", table)
+    folders, scale = tuple(args.folders), QUICK if args.quick else FULL
+    shown = " ".join(f"{f.resolve().parent.name}/{f.name}" for f in folders)
+    command = f"python benchmarks/evidence.py {shown}" + (" --quick" if args.quick else "")
+    command += f" --sets {','.join(args.sets)}" if args.sets else ""
+    about = record.circumstances(command, SEED, args.workers, ("tepid", "numpy", "numba"))
+    paths = open_collection(folders).paths
+    names = [name for name in paths if args.sets is None or name in args.sets]
+    start = time.perf_counter()
+    records: list[Record] = []
+    jobs = [(part, name) for part in PARTS for name in names]
+    task = partial(measure, folders=folders, scale=scale)
+    for found in track(spread(task, jobs, args.workers), "", len(jobs)):
+        records += found
+    summary = evidence_tables.summarize(
+        records,
+        {name: paths[name].parent.name for name in names},
+        open_collection(folders).is_language_model,
+    )
+    targets = evidence_tables.read_targets() if _is_design(names, args) else None
+    about |= _circumstances(names, scale, records, time.perf_counter() - start)
+    text = record.preamble("Evidence", about) + "\n" + evidence_tables.markdown(summary, targets)
+    missed = {"outside": evidence_tables.all_outside(summary, targets)} if targets else {}
+    record.write("evidence", about | summary | missed, text, args.results)
+    evidence_tables.write_csv(args.results / "evidence.csv", records)
     print(text)
-    print(figures.draw(table, summary, args.figures))
+    if args.figures:
+        figures.draw(records, summary, args.figures)
+
+
+def _is_design(names: list[str], args: argparse.Namespace) -> bool:
+    return len(names) == DESIGN and not args.quick and not args.sets
+
+
+def _circumstances(
+    names: list[str], scale: Scale, records: list[Record], seconds: float
+) -> dict[str, Any]:
+    drawn = {"splits": scale.splits, "draws": scale.draws, "shifts": scale.shifts}
+    return {"sets_judged": len(names), "records": len(records), "seconds": round(seconds)} | drawn
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The two figures of the docs, as SVG: what each rung leaves, and what each label buys."""
+"""The two figures of the docs, as SVG: ECE by evidence, and the excess NLL by number of labels."""
 
 from pathlib import Path
 from typing import Any
@@ -6,14 +6,18 @@ from typing import Any
 # A blue and a vermilion that the color-blind tell apart, after Okabe and Ito, and a gray: all are
 # legible on white and on black, and there is no background of their own.
 BLUE, VERMILION, GREY = "#2A8FCB", "#D55E00", "#808080"
-RUNGS = {
-    ("alone", "all sets", "T = 1"): "nothing (T = 1)",
-    ("alone", "all sets", "UTS"): "logits, UTS",
-    ("alone", "all sets", "guarded"): "logits, guarded",
-    ("few", "25 labels", "few labels"): "25 labels",
-    ("few", "100 labels", "few labels"): "100 labels",
-    ("alone", "all sets", "accuracy"): "the accuracy",
-    ("alone", "all sets", "labels"): "all labels",
+ROWS = {
+    "T = 1": "nothing (T = 1)",
+    "UTS": "logits, UTS",
+    "logits alone": "logits, calibrate",
+    "10 labels": "10 labels",
+    "25 labels": "25 labels",
+    "100 labels": "100 labels",
+    "accuracy ±.03": "accuracy ± .03",
+    "accuracy ±0": "accuracy, exact",
+    "25 labels + accuracy ±.03": "25 labels, accuracy ± .03",
+    "reference": "a stronger reference",
+    "labels: all fitted rows": "all labels",
 }
 STYLE = {
     "svg.hashsalt": "tepid",
@@ -29,31 +33,26 @@ STYLE = {
 }
 
 
-def draw(table: list[dict[str, Any]], summary: dict[str, Any], folder: Path) -> str:
-    """Draw what the parts allow; says what was drawn, or why nothing was."""
-    if not {"alone", "few"} <= summary.keys():
-        return "no figures: they need the parts alone and few"
-    try:
-        import matplotlib as mpl  # noqa: PLC0415  # only here, so that all else works without
-    except ImportError:
-        return "no figures: they need matplotlib, pip install 'tepid[bench]'"
+def draw(records: list[dict[str, Any]], summary: dict[str, Any], folder: Path) -> None:
+    """Write `evidence.svg` and `labels.svg` into a folder."""
+    import matplotlib as mpl  # noqa: PLC0415  # only here, so that all else works without
+
     mpl.use("svg")
     folder.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(STYLE):
-        _save(_by_rung(table), folder / "rungs.svg")
-        _save(_by_labels(summary["few"]), folder / "labels.svg")
-    return f"figures in {folder}"
+        _save(_by_evidence(records), folder / "evidence.svg")
+        _save(_by_labels(summary["sets"]["all sets"]), folder / "labels.svg")
 
 
-def _by_rung(table: list[dict[str, Any]]) -> Any:
-    """The ECE of every set on every rung, a little apart where they would hide one another."""
-    figure, axes = _axes(7.2, 3.6)
-    for height, (part, group, rung) in enumerate(RUNGS):
-        ece = sorted(
-            100 * row["ece"]
-            for row in table
-            if (row["part"], row["group"], row["rung"]) == (part, group, rung)
-        )
+def _by_evidence(records: list[dict[str, Any]]) -> Any:
+    """The ECE of every set in every row, a little apart where they would hide one another."""
+    figure, axes = _axes(7.2, 5.2)
+    for height, row in enumerate(ROWS):
+        by_set: dict[str, list[float]] = {}
+        for each in records:
+            if each["part"] == "sets" and each["row"] == row:
+                by_set.setdefault(each["set"], []).append(100 * each["ece"])
+        ece = sorted(sum(values) / len(values) for values in by_set.values())
         where = [height + 0.09 * (i % 5 - 2) for i in range(len(ece))]
         axes.plot(ece, where, "o", color=BLUE, markersize=4, alpha=0.75, markeredgewidth=0)
         mean = sum(ece) / len(ece)
@@ -61,27 +60,25 @@ def _by_rung(table: list[dict[str, Any]]) -> Any:
         axes.annotate(
             f"{mean:.1f}", (mean, height), (0, 9), textcoords="offset points", ha="center"
         )
-    axes.set(yticks=range(len(RUNGS)), yticklabels=list(RUNGS.values()))
+    axes.set(yticks=range(len(ROWS)), yticklabels=list(ROWS.values()))
     axes.set(xscale="log", xlabel="calibration error (ECE), %: a dot per set, ◆ their mean")
     axes.set_xticks(
         [0.2, 0.5, 1, 2, 5, 10, 20, 50], ["0.2", "0.5", "1", "2", "5", "10", "20", "50"]
     )
-    axes.set_ylim(len(RUNGS) - 0.5, -0.8)
+    axes.set_ylim(len(ROWS) - 0.5, -0.8)
     axes.minorticks_off()
     return figure
 
 
-def _by_labels(few: dict[str, Any]) -> Any:
+def _by_labels(rows: dict[str, Any]) -> Any:
     figure, axes = _axes(6.0, 3.6)
-    counts = [int(group.split()[0]) for group in few]
-    for rung, title, style, color in (
-        ("plain scaling", "temperature scaling on the labels alone", "s--", VERMILION),
-        ("few labels", "from_few_labels", "o-", BLUE),
-    ):
-        excess = [few[group][rung]["excess_nll"] for group in few]
-        axes.plot(counts, excess, style, color=color, label=title)
+    counts = [5, 10, 25, 50, 100, 200]
+    excess = [rows[f"{n} labels"]["excess_nll"] for n in counts]
+    axes.plot(counts, excess, "o-", color=BLUE, label="calibrate")
     axes.plot(counts, [0.5 / n for n in counts], ":", color=GREY, label="1 / (2 n)")
-    axes.set(xscale="log", yscale="log", xlabel="labels", ylabel="NLL above the best temperature's")
+    axes.set(
+        xscale="log", yscale="log", xlabel="labels", ylabel="NLL above the oracle temperature's"
+    )
     axes.set_xticks(counts, [str(n) for n in counts])
     axes.minorticks_off()
     axes.legend(labelcolor=GREY)

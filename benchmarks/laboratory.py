@@ -26,7 +26,7 @@ def measure(run: Path) -> dict[str, Any]:
     """One run: what was trained, and mean and deviation of each figure for each method."""
     about = json.loads((run / "run.json").read_text(encoding="utf-8"))
     logits, labels = (np.load(run / f"{name}.npy") for name in ("logits", "labels"))
-    found = tepid.compare.compare(logits, labels, methods=METHODS, splits=SPLITS, seed=SEED)
+    found = tepid.comparison.compare(logits, labels, methods=METHODS, splits=SPLITS, seed=SEED)
     figures = {
         name: {key: method[key] for key in ("temperature", "nll", "ece")}
         for name, method in found["methods"].items()

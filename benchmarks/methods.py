@@ -25,11 +25,11 @@ SPLITS, FRACTION, SEED = 10, 0.2, 0
 FREE = "matrix, no ODIR"
 
 
-def measure(folder: Path, name: str) -> dict[str, Any]:
+def measure(name: str, path: Path) -> dict[str, Any]:
     """Every method that the set allows, the oracle, and why others were left out."""
-    z, y = sets.load(folder, name)
+    z, y = sets.load(path)
     begin = time.perf_counter()
-    compared = tepid.compare.compare(z, y, methods="all", splits=SPLITS, seed=SEED)
+    compared = tepid.comparison.compare(z, y, methods="all", splits=SPLITS, seed=SEED)
     methods = compared["methods"]
     methods["oracle"] = _averaged([_oracle(z, y, split) for split in range(SPLITS)])
     if sets.MANY_CLASSES <= z.shape[1] < 500:
@@ -53,14 +53,16 @@ def _split(rows: int, split: int) -> tuple[Any, Any]:
 def _oracle(z: Any, y: Any, split: int) -> dict[str, float]:
     _, rest = _split(len(z), split)
     t = tepid.temperature_scaling(z[rest], y[rest]).value
-    return tepid.compare.measures(tepid.Reliability.of_logits(z[rest], y[rest], temperature=t))
+    return tepid.comparison.measures(
+        tepid.summaries.Reliability.of_logits(z[rest], y[rest], temperature=t)
+    )
 
 
 def _free(z: Any, y: Any, split: int) -> dict[str, float]:
     inside, rest = _split(len(z), split)
     fitted = scaling.matrix(z[inside], y[inside], regularization=0)
     p = fitted(z[rest].astype(np.float64))
-    return tepid.compare.measures(tepid.Reliability.of(p, y[rest]))
+    return tepid.comparison.measures(tepid.summaries.Reliability.of(p, y[rest]))
 
 
 def _averaged(runs: list[dict[str, float]]) -> dict[str, dict[str, float]]:
@@ -116,14 +118,15 @@ def main() -> None:
     packages = ("tepid", "numpy", "numba", "scipy", "scikit-learn")
     command = "OMP_NUM_THREADS=1 python benchmarks/methods.py FOLDER"
     about = record.circumstances(command, SEED, 2, packages)
-    stamp = {"versions": about["versions"], "data": sets.digest(args.folder), "protocol": 3}
+    paths = sets.find([args.folder])
+    stamp = {"versions": about["versions"], "data": sets.digest(paths), "protocol": 3}
     done = journal.finished(args.state, stamp)
     with journal.writing(args.state, stamp) as write:
-        for name in track(sets.names(args.folder), "comparing"):
+        for name, path in track(paths.items(), "comparing", total=len(paths)):
             if name not in done:
-                done[name] = [measure(args.folder, name)]
+                done[name] = [measure(name, path)]
                 write(name, done[name])
-    measured = [done[name][0] for name in sets.names(args.folder)]
+    measured = [done[name][0] for name in paths]
     figures = about | {"splits": SPLITS, "fraction": FRACTION, "methods": summary(measured)}
     text = record.preamble("Every method on real sets", about) + "\n" + table(figures) + "\n"
     record.write("methods", figures | {"sets": measured}, text)

@@ -1,6 +1,9 @@
 """Puts the committed results into the README and the docs, between the marks of each."""
 
+import csv
+import itertools
 import json
+import math
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -8,127 +11,149 @@ from typing import Any
 
 from reading import reading_memory, reading_rates
 from reproduced import OF_REPRODUCTION
-from tables import methods, overhead, percent, resnet20, table, warmup
+from tables import decisions, methods, overhead, resnet20, table, warmup
 
 ROOT = Path(__file__).parents[1]
-PAGES = (
-    ROOT / "README.md",
-    ROOT / "docs" / "trust-the-temperature.md",
-    ROOT / "docs" / "pytorch.md",
-    ROOT / "docs" / "methods.md",
-    ROOT / "docs" / "reproduction.md",
-    ROOT / "docs" / "online.md",
-    ROOT / "docs" / "any-size.md",
-)
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 RESULTS = Path(__file__).parent / "results"
 PEERS = ("scikit-learn", "probmetrics", "torch L-BFGS")
-ALL = ("alone", "all sets")
-# Part, group and rung of the results, and what the reader has in hand.
+# Part, group and row of the results, and what the reader has.
 HAVING = (
-    (*ALL, "T = 1", "nothing: T = 1"),
-    (*ALL, "UTS", "logits alone, UTS"),
-    (*ALL, "guarded", "logits alone, guarded"),
-    ("few", "25 labels", "few labels", "logits and 25 labels"),
-    ("few", "100 labels", "few labels", "logits and 100 labels"),
-    (*ALL, "accuracy", "logits and the accuracy"),
-    (*ALL, "labels", "labels for every fitted row"),
-    ("peers", "pool pairs", "models", "logits and one other model"),
-    ("peers", "pool triples", "models", "logits and two other models"),
-    ("peers", "pool fives", "models", "logits and four other models"),
-    ("shift", "iid", "source, any", "logits and an older labeled set; nothing changed"),
-    ("shift", "label shift", "source, any", "the same; the classes' frequencies changed"),
-    ("shift", "hard rows, others' confidence", "source, any", "the same; harder rows came"),
-    ("shift", "real shift", "source, any", "the same; slides of another clinic came"),
+    ("sets", "T = 1", "nothing: T = 1"),
+    ("sets", "UTS", "logits, with `uts`"),
+    ("sets", "logits alone", "logits"),
+    ("sets", "10 labels", "10 labels"),
+    ("sets", "25 labels", "25 labels"),
+    ("sets", "100 labels", "100 labels"),
+    ("sets", "labels: all fitted rows", "a label for every fitted row"),
+    ("sets", "accuracy counted on 25", "an accuracy counted on 25 rows"),
+    ("sets", "accuracy counted on 100", "an accuracy counted on 100 rows"),
+    ("sets", "accuracy ±0", "the exact accuracy of all rows, which nobody has"),
+    ("sets", "25 labels + counted on 100", "25 labels, and an accuracy counted on 100 rows"),
+    ("sets", "1 model", "one other model"),
+    ("sets", "4 models", "four other models"),
+    ("sets", "reference", "a stronger reference model"),
+    ("sets", "reference + 25 labels", "a stronger reference model and 25 labels"),
+    ("sources", "source", "an older labeled set"),
+    ("sources", "source + 25 target labels", "an older labeled set and 25 labels"),
 )
-LADDER = ("T = 1", "UTS", "UTS, debiased", "guarded, no budget", "guarded", "accuracy", "labels")
-MODELS = ("T = 1", "UTS", "votes, no gate", "majority, no gate", "models", "labels")
-SOURCES = ("T = 1", "UTS", "source, none", "source, any", "best T")
+WHOLE = {"sets": "all sets", "sources": "all together"}
+ACCURACIES = {
+    "exact": "±0",
+    "± .01": "±.01",
+    "± .03": "±.03",
+    **{f"counted on {n} rows": f"counted on {n}" for n in (25, 50, 100, 200)},
+}
+COVERED = (
+    "logits alone", "5 labels", "10 labels", "25 labels", "100 labels", "200 labels",
+    "labels: all fitted rows", "accuracy ±0", "accuracy ±.03", "stale accuracy",
+    "accuracy counted on 25", "accuracy counted on 100", "25 labels + counted on 100", "1 model",
+    "4 models", "reference", "reference + 25 labels",
+)  # fmt: skip
+SOURCES = (
+    "T = 1", "source TS", "ATC + matching", "source", "25 target labels",
+    "source + 25 target labels",
+)  # fmt: skip
+FAMILIES = {
+    "T = 1": "T = 1",
+    "UTS": "UTS",
+    "without a gate": "votes alone",
+    "models": "`calibrate`",
+}
 
 
-def evidence(parts: dict[str, Any]) -> str:
-    """What each kind of evidence buys, beside T = 1 on the same rows."""
+def evidence(found: dict[str, Any]) -> str:
+    """What each kind of evidence is worth, beside T = 1 on the same sets."""
     rows = []
-    for part, group, rung, title in HAVING:
-        r = parts[part][group][rung]
-        harmed = f"{r['harmed']} of {r['cases']}"
-        rows.append((title, percent(r["ece_before"]), percent(r["ece"]), _excess(r), harmed))
-    return table(("you have", "ECE at T = 1, %", "ECE, %", "excess NLL", "harmed"), rows)
+    for part, row, title in HAVING:
+        r = found[part][WHOLE[part]][row]
+        before = _before(row) if part == "sets" else found[part][WHOLE[part]]["T = 1"]["ece"]
+        covered = f"{100 * r['cover']:.0f}" if "cover" in r else ""
+        harmed = f"{r['harmed']} of {r['sets']}"
+        rows.append((title, f"{before:.2f}", f"{r['ece']:.2f}", _excess(r), harmed, covered))
+    head = ("you have", "ECE at T = 1, %", "ECE, %", "excess NLL", "sets harmed", "covered, %")
+    return table(head, rows)
 
 
-def harm(parts: dict[str, Any]) -> str:
-    """How often UTS helped and harmed, in a sentence."""
-    rungs = parts["alone"]["all sets"]
-    plain, uts, matched = (rungs[name] for name in ("T = 1", "UTS", "accuracy"))
+def _before(row: str) -> float:
+    """The mean ECE at T = 1 of the sets that have this row, in percent."""
+    with (RESULTS / "evidence.csv").open(newline="", encoding="utf-8") as file:
+        own = [each for each in csv.DictReader(file) if each["row"] == row]
+    return 100 * sum(float(each["ece"]) - float(each["change"]) for each in own) / len(own)
+
+
+def harm(found: dict[str, Any]) -> str:
+    """How often UTS and the default helped and harmed, in a sentence."""
+    rows = found["sets"]["all sets"]
+    plain, uts, default = (rows[name] for name in ("T = 1", "UTS", "logits alone"))
     sentence = (
-        f"Measured on {uts['cases']} real sets of logits, UTS raised the calibration error of "
-        f"{uts['harmed']} by more than .2 points, at worst by {100 * uts['worst']:.0f} points, and "
-        f"brought its mean from {percent(plain['ece'], 1)} % to {percent(uts['ece'], 1)} %; "
-        f"matching the known accuracy brought it to {percent(matched['ece'], 1)} % and harmed "
-        f"{matched['harmed'] or 'none'}."
+        f"On {uts['sets']} real sets of logits, UTS raised the ECE of {uts['harmed']} by more than "
+        f"0.2 points, at worst by {uts['worst']:.0f} points. The default of `calibrate` raised it "
+        f"on {default['harmed']}, at worst by {default['worst']:.1f} points, and lowered the mean "
+        f"from {plain['ece']:.1f} % to {default['ece']:.1f} %."
     )
     return textwrap.fill(sentence, 100)
 
 
-def ladder(parts: dict[str, Any]) -> str:
-    """Logits alone, the accuracy and labels, with the worst harm of each."""
-    rungs = parts["alone"]["all sets"]
+def accuracies(found: dict[str, Any]) -> str:
+    """An accuracy as evidence, beside exact matching of the same number."""
+    rows = []
+    for title, name in ACCURACIES.items():
+        ours, matched = (
+            found["sets"]["all sets"][f"{how} {name}"] for how in ("accuracy", "matching")
+        )
+        figures = (f"{ours['ece']:.2f}", _excess(ours), f"{ours['harmed']} of {ours['sets']}")
+        other = (f"{matched['ece']:.2f}", _excess(matched), matched["harmed"])
+        rows.append((title, *figures, *other))
+    head = ("ECE, %", "excess NLL", "harmed")
+    exact = tuple(f"`match_accuracy`: {name}" for name in head)
+    return table(("accuracy", *head, *exact), rows)
+
+
+def families(found: dict[str, Any]) -> str:
+    """ECE with other models as the only evidence, by family."""
     rows = [
         (
-            name,
-            percent(rungs[name]["ece"]),
-            _excess(rungs[name]),
-            rungs[name]["harmed"],
-            f"{100 * rungs[name]['worst']:+.2f}",
-            f"{rungs[name]['median_log_error']:.3f}",
+            group,
+            *(f"{rows[name]['ece']:.2f}" for name in FAMILIES),
+            f"{rows['models']['worst']:+.1f}",
         )
-        for name in LADDER
+        for group, rows in found["families"].items()
+        if group.startswith("cifar10") or "weakest" not in group
     ]
-    head = ("rung", "ECE, %", "excess NLL", "harmed", "worst, points", "median error of log T")
-    return table(head, rows)
+    return table(("", *FAMILIES.values(), "worst case, points"), rows)
 
 
-def few(parts: dict[str, Any]) -> str:
-    """A few labels beside plain temperature scaling on the same."""
-    rows = []
-    for group, rungs in parts["few"].items():
-        ours, plain = rungs["few labels"], rungs["plain scaling"]
-        covered = f"{100 * ours['covered']:.0f}"
-        both = (percent(ours["ece"]), _excess(ours), covered, percent(plain["ece"]))
-        rows.append((group.split()[0], *both, _excess(plain)))
-    head = ("labels", "ECE, %", "excess NLL", "interval covers, %", "plain: ECE", "excess NLL")
-    return table(head, rows)
-
-
-def peers(parts: dict[str, Any]) -> str:
-    """ECE with other models, over all cases and over those in which no peer was refused."""
-    groups = parts["peers"]
-    rows = []
-    for group, rungs in groups.items():
-        gated = rungs["models"]
-        kept = gated.get("accepted")
-        refused = f"{gated['cases'] - (kept['cases'] if kept else 0)} of {gated['cases']}"
-        there = percent(kept["ece"]) if kept else ""
-        rows.append((group, *(percent(rungs[name]["ece"]) for name in MODELS), refused, there))
-    return table(("", *MODELS, "refused", "models, not refused"), rows)
-
-
-def shift(parts: dict[str, Any]) -> str:
+def sources(found: dict[str, Any]) -> str:
     """ECE with an older labeled set, by what changed since."""
     rows = [
-        (group, *(percent(rungs[name]["ece"]) for name in SOURCES))
-        for group, rungs in parts["shift"].items()
+        (group, *(f"{rows[name]['ece']:.2f}" for name in SOURCES))
+        for group, rows in found["sources"].items()
     ]
     return table(("", *SOURCES), rows)
 
 
-def coverage(parts: dict[str, Any]) -> str:
-    """How often each interval held what it should."""
+def coverage(found: dict[str, Any]) -> str:
+    """How often each interval contains the temperature of all labels."""
     rows = []
-    for group, rungs in parts["coverage"].items():
-        for name, r in rungs.items():
-            least = f"{100 * r['least_covered']:.0f}" if r["cases"] > 1 else ""
-            rows.append((name, group, r["intervals"], f"{100 * r['covered']:.1f}", least))
-    return table(("interval", "on", "printed", "covered, %", "of the worst set, %"), rows)
+    for name in COVERED:
+        r = found["sets"]["all sets"][name]
+        shares = (r.get(f"cover{part}") for part in ("", "_vision", "_language", "_least"))
+        cells = ("" if share is None else f"{100 * share:.0f}" for share in shares)
+        rows.append((name, *cells, f"{math.exp(r['width']):.1f}"))
+    head = ("evidence", "covers, %", "vision", "language models", "worst set", "high / low")
+    return table(head, rows)
+
+
+def helps(found: dict[str, Any]) -> str:
+    """The reliability of `helps`."""
+    edges = (0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1)
+    rows = [
+        (f"{low:g} to {high:g}", r["cases"], f"{r['predicted']:.3f}", f"{r['realized']:.3f}")
+        for (low, high), r in zip(itertools.pairwise(edges), found["helps"]["bins"], strict=True)
+    ]
+    head = ("`helps`", "cases", "mean", "share of cases in which T lowered the NLL")
+    return table(head, rows)
 
 
 def speed(result: dict[str, Any]) -> str:
@@ -143,30 +168,94 @@ def speed(result: dict[str, Any]) -> str:
     return table(("rows × classes", "`uts`", *names), rows)
 
 
-def rules(result: dict[str, Any]) -> str:
-    """Rules for logits alone, on real sets left out and on made networks."""
-    rows = []
-    for name, rule in result["rules"].items():
-        real, made = rule["real"], rule["made"]
-        first = (percent(real["ece"]), _excess(real), real["harmed"])
-        second = (percent(made["ece"]), _excess(made), made["harmed"])
-        rows.append((name, rule["tried"], *first, *second))
-    head = ("ECE, %", "excess NLL", "harmed")
-    return table(("rule", "tried", *head, *(f"made: {h}" for h in head)), rows)
+LANGUAGE = {
+    "T = 1": "nothing: T = 1",
+    "UTS": "logits alone, `uts`",
+    "logits alone": "logits alone",
+    "25 labels": "25 labels",
+    "25 labels + accuracy ±.03": "25 labels and the accuracy ± 0.03",
+    "DACA": "a reference, DACA",
+    "reference": "a reference",
+    "reference + 25 labels": "a reference and 25 labels",
+    "labeled TS": "labels for every row, temperature scaling",
+}
 
 
-OF_EVIDENCE = (evidence, harm, ladder, few, peers, shift, coverage)
+def language_models(found: dict[str, Any]) -> str:
+    """What evidence buys eight language models, and the ninth is their reference."""
+    rows = found["without the reference"]
+    lines = [(title, *_cells(rows[name])) for name, title in LANGUAGE.items()]
+    return table(("you have", "ECE, %", "excess NLL", "harmed", "interval covers"), lines)
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    harmed = f"{row['harmed']} of {row['sets']}"
+    covers = f"{row['cover']:.2f}" if "cover" in row else ""
+    return f"{row['ece']:.2f}", f"{row['excess_nll']:.4f}", harmed, covers
+
+
+def language_sets(found: dict[str, Any]) -> str:
+    """The ECE of every set by evidence."""
+    names = ("T = 1", "UTS", "logits alone", "25 labels", "DACA", "reference",
+             "reference + 25 labels", "labeled TS")  # fmt: skip
+    lines = [
+        (name, *(f"{each[row]:.1f}" if row in each else "" for row in names))
+        for name, each in found["by set"].items()
+    ]
+    return table(("set", *names), lines)
+
+
+def judged_rows(found: dict[str, Any]) -> str:
+    """What a reference on some of the rows is worth."""
+    rows = found["without the reference"]
+    counts = {f"{n} judged rows": str(n) for n in (50, 100, 200, 500)} | {"reference": "all 2000"}
+    lines = []
+    for name, shown in counts.items():
+        both = (rows[name], rows[f"{name}, classes alone"])
+        lines.append((shown, *(cell for row in both for cell in _judged(row))))
+    head = ("ECE, %", "excess NLL", "covers")
+    return table(("judged rows", *head, *(f"{title}, classes alone" for title in head)), lines)
+
+
+def _judged(row: dict[str, Any]) -> tuple[str, str, str]:
+    return f"{row['ece']:.2f}", f"{row['excess_nll']:.4f}", f"{row['cover']:.2f}"
+
+
+OF_LANGUAGE_MODELS = (language_models, language_sets, judged_rows)
+
+
+def acts(result: dict[str, Any]) -> str:
+    """Three ways to choose T on the same posterior of labels."""
+    counts = result["acts"]["labels"]
+    rows = [
+        (title, *(f"{value:.4f}" for value in result["acts"][name]))
+        for name, title in (
+            ("bayes", "Bayes act for log loss"), ("mean", "posterior mean"), ("mode", "mode")
+        )
+    ]  # fmt: skip
+    return table(("excess NLL with", *(f"{n} labels" for n in counts)), rows)
+
+
+def weak_models(result: dict[str, Any]) -> str:
+    """What the rule for less confident models costs and saves."""
+    rows = [(name, *(f"{value:.2f}" for value in row)) for name, row in result["models"].items()]
+    return table(("ECE, %", "without the rule", "with it"), rows)
+
+
+OF_EVIDENCE = (evidence, harm, accuracies, families, sources, coverage, helps)
+OF_DESIGN = (acts, weak_models)
 
 
 def contents() -> dict[str, str]:
     """What belongs between the marks of each name."""
-    parts = _read("evidence")["parts"]
+    found = _read("evidence")
     makers: tuple[Callable[[dict[str, Any]], str], ...] = OF_EVIDENCE
     others = {make.__name__: make(_read(make.__name__)) for make in OF_THEIR_OWN}
     others |= {make.__name__: make(_read("reading")) for make in OF_READING}
-    found = _read("reproduction")
-    again = {make.__name__: make(found) for make in OF_REPRODUCTION}
-    return {make.__name__: make(parts) for make in makers} | others | again
+    others |= {make.__name__: make(_read("design")) for make in OF_DESIGN}
+    others |= {make.__name__: make(_read("llm")) for make in OF_LANGUAGE_MODELS}
+    again = {make.__name__: make(_read("reproduction")) for make in OF_REPRODUCTION}
+    return {make.__name__: make(found) for make in makers} | others | again
 
 
 def _read(name: str) -> dict[str, Any]:
@@ -180,7 +269,7 @@ def _excess(figures: dict[str, Any]) -> str:
 
 
 # Each from the results file of its own name.
-OF_THEIR_OWN = (speed, rules, resnet20, warmup, methods, overhead)
+OF_THEIR_OWN = (speed, resnet20, warmup, methods, overhead, decisions)
 OF_READING = (reading_rates, reading_memory)
 
 

@@ -56,13 +56,16 @@ def published(row: paper.Published) -> dict[str, Any]:
 def splits(z: Any) -> list[tuple[Any, Any]]:
     """The splits of the protocol."""
     return [
-        tepid.compare.split(len(z), round(FRACTION * len(z)), 0, number) for number in range(SEEDS)
+        tepid.comparison.split(len(z), round(FRACTION * len(z)), 0, number)
+        for number in range(SEEDS)
     ]
 
 
 def nll(z: Any, y: Any, temperature: float) -> float:
     """The NLL of these rows at a temperature."""
-    return float(tepid.metrics.nll(tepid.Reliability.of_logits(z, y, temperature=temperature)))
+    return float(
+        tepid.metrics.nll(tepid.summaries.Reliability.of_logits(z, y, temperature=temperature))
+    )
 
 
 def converged(one: sets.LogitSet) -> dict[str, Any]:

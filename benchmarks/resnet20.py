@@ -1,7 +1,7 @@
 """ResNet-20 on CIFAR-10, calibrated in PyTorch without labels: `results/resnet20.json`.
 
 `python benchmarks/resnet20.py FOLDER_OF_WEIGHTS FOLDER_OF_IMAGES` runs the network (see `cifar.py`)
-over 2000 unlabeled test images, fixes T by each kind of evidence, and scores the other 8000. The
+over 2000 unlabeled test images, fixes T by each exact method, and scores the other 8000. The
 labels of the 2000 are used by the last row alone. Each T is then put into an ONNX file of the
 network, which must give the probabilities of `tepid apply` on all 10,000 (see `exported.py`).
 """
@@ -16,7 +16,6 @@ import exported
 import numpy as np
 import record
 import torch
-from torch.utils.data import DataLoader, TensorDataset
 
 import tepid
 
@@ -25,20 +24,15 @@ HEADER = ("evidence", "T", "ECE, %", "NLL", "mean confidence, %", "ONNX file dif
 
 
 def calibrations(model: Any, images: Any, labels: Any) -> dict[str, Any]:
-    """The network calibrated by each kind of evidence; only the last sees labels."""
-    loader = DataLoader(TensorDataset(images), batch_size=250, shuffle=True)
-    labeled = DataLoader(TensorDataset(images, torch.from_numpy(labels)), batch_size=250)
-    warm = tepid.torch.Warmup(model, samples=len(images))
+    """The network calibrated by each exact method; only the last sees labels."""
     with torch.no_grad():
-        for batch in images.split(250):
-            warm(batch)
-    return {
-        "none, UTS": tepid.torch.calibrate(model, loader),
-        "none, UTS in a warm-up": warm.calibrated(),
-        "none, guarded": tepid.torch.calibrate(model, loader, guarded=True),
-        "its published accuracy, .9173": tepid.torch.calibrate(model, loader, accuracy=0.9173),
-        "labels": tepid.torch.calibrate(model, labeled, labels=True),
+        logits = torch.cat([model(batch) for batch in images.split(250)]).numpy()
+    found = {
+        "none, UTS": tepid.uts(logits),
+        "its published accuracy, .9173": tepid.match_accuracy(logits, 0.9173),
+        "labels": tepid.temperature_scaling(logits, labels),
     }
+    return {name: tepid.torch.Calibrated(model, t) for name, t in found.items()}
 
 
 def scored(name: str, temperature: float, logits: Any, labels: Any) -> dict[str, Any]:

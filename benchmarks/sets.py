@@ -1,10 +1,11 @@
-"""The folder of logit sets: what is in it, and which sets share their rows.
+"""Folders of logit sets: what is in them, and which sets share their rows.
 
 A set is an `.npz` of `logits` and `labels`. Sets of a hundred classes or more are cut to 5000 rows
-drawn at random, others to 10,000. Sets with the very same labels are networks on the same rows.
+drawn at random, others to 10,000. Sets with the very same labels are models on the same rows.
 """
 
 import hashlib
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ LEAST_FAMILY = 3
 
 
 class LogitSet(NamedTuple):
-    """Logits (n, k) and labels (n,) of one network."""
+    """Logits (n, k) and labels (n,) of one model."""
 
     logits: Any
     labels: Any
@@ -30,14 +31,19 @@ class LogitSet(NamedTuple):
         return float((self.logits.argmax(axis=1) == self.labels).mean())
 
     def of(self, rows: Any) -> "LogitSet":
-        """The same network on some of the rows."""
+        """The same model on some of the rows."""
         return LogitSet(self.logits[rows], self.labels[rows])
 
 
+def find(folders: Iterable[Path]) -> dict[str, Path]:
+    """The files of the sets of some folders, by name."""
+    return {path.stem: path for folder in folders for path in sorted(folder.glob("*.npz"))}
+
+
 @cache
-def load(folder: Path, name: str, part: str = "") -> LogitSet:
-    """A set by its name, cut; or, whole, its second labeled part `_val`, which some have."""
-    with np.load(folder / f"{name}.npz") as data:
+def load(path: Path, part: str = "") -> LogitSet:
+    """A set, cut; or, whole, its second labeled part `_val`, which some have."""
+    with np.load(path) as data:
         z, y = data[f"logits{part}"], data[f"labels{part}"]
     n = FEW_ROWS if z.shape[1] >= MANY_CLASSES else ROWS
     if part or len(y) <= n:
@@ -45,25 +51,28 @@ def load(folder: Path, name: str, part: str = "") -> LogitSet:
     return LogitSet(z, y).of(np.sort(np.random.default_rng(SEED).permutation(len(y))[:n]))
 
 
-def names(folder: Path) -> list[str]:
-    """All sets of the folder."""
-    return sorted(path.stem for path in folder.glob("*.npz"))
+def families(paths: Mapping[str, Path]) -> dict[str, list[str]]:
+    """Sets on the same rows, three or more, by the folder or the last word that their names share.
 
-
-def families(folder: Path) -> dict[str, list[str]]:
-    """Sets on the same rows, three or more, by the last word that their names share."""
-    by_labels: dict[tuple[int, bytes], list[str]] = {}
-    for name in names(folder):
-        z, y = load(folder, name)
-        by_labels.setdefault((z.shape[1], y.tobytes()), []).append(name)
+    Only the labels are read.
+    """
+    by_labels: dict[bytes, list[str]] = {}
+    for name, path in paths.items():
+        with np.load(path) as data:
+            by_labels.setdefault(data["labels"].tobytes(), []).append(name)
     alike = [each for each in by_labels.values() if len(each) >= LEAST_FAMILY]
-    return {each[0].rpartition("_")[2]: each for each in alike}
+    return {_shared_name(each, paths): each for each in alike}
 
 
-def digest(folder: Path) -> str:
+def _shared_name(members: list[str], paths: Mapping[str, Path]) -> str:
+    last = {name.rpartition("_")[2] for name in members}
+    return last.pop() if len(last) == 1 else paths[members[0]].parent.name
+
+
+def digest(paths: Mapping[str, Path]) -> str:
     """A short fingerprint of every set, so that results of other data are not taken for these."""
     total = hashlib.sha256()
-    for name in names(folder):
-        content = hashlib.sha256((folder / f"{name}.npz").read_bytes()).hexdigest()
+    for name, path in paths.items():
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
         total.update(f"{name} {content}\n".encode())
     return total.hexdigest()[:16]

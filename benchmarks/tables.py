@@ -26,7 +26,7 @@ def resnet20(result: dict[str, Any]) -> str:
 
 
 METHODS = {
-    "oracle": "the best temperature, which is not to be had",
+    "oracle": "oracle temperature (fitted on the scored rows)",
     "temperature": "temperature",
     "ensemble": "ensemble",
     "vector": "vector",
@@ -90,3 +90,38 @@ def overhead(result: dict[str, Any]) -> str:
             rows.append((f"{size['rows']} × {size['classes']}", title, taken, *said))
     head = ("rows × classes", "", "µs", *(f"÷ {unit}" for unit in result["results"][0]["over"]))
     return table(head, rows)
+
+
+# The rows of the page on decisions, and what the reader has in hand.
+DECIDING = {
+    "T = 1": "nothing: T = 1",
+    "logits alone": "logits alone (refused)",
+    "accuracy ±.02": "the accuracy ± 0.02",
+    "25 labels": "25 labels",
+    "25 labels + accuracy ±.03": "25 labels and the accuracy ± 0.03",
+    "TS on 20 % labels": "labels for every row that T is fitted to",
+}
+
+
+def decisions(found: dict[str, Any]) -> str:
+    """What thresholds, sets and expected performance promise and keep."""
+    lines = []
+    for name, title in DECIDING.items():
+        plain, sets = (found[part]["0.95"][name] for part in ("precision", "sets"))
+        cautious = found["precision"]["0.95"].get(f"{name}, cautious")
+        lines.append((
+            title, f"{plain['realized']:.3f}", f"{100 * plain['short']:.0f} %",
+            f"{100 * plain['accepted']:.0f} %",
+            f"{100 * cautious['short']:.0f} %" if cautious else "",
+            f"{100 * cautious['accepted']:.0f} %" if cautious else "",
+            f"{sets['coverage']:.3f} ± {sets['error']:.3f}",
+            f"{found['performance'][name]['error']:.3f}",
+        ))  # fmt: skip
+    conformal = found["sets"]["0.95"]["split conformal, 100 labels"]
+    cell = f"{conformal['coverage']:.3f} ± {conformal['error']:.3f}"
+    lines.append(("100 labels, split conformal", *[""] * 5, cell, ""))
+    head = (
+        "you have", "precision, wanted 0.95", "sets short", "accepted", "cautious: sets short",
+        "accepted", "coverage of sets, wanted 0.95", "error of the accuracy",
+    )  # fmt: skip
+    return table(head, lines)

@@ -23,8 +23,8 @@ SAMPLES, DRAWS, SEED = 2000, 10, 0
 def halves(z: Any) -> float:
     """T from two summaries, of the first and of the second half."""
     middle = len(z) // 2
-    theta = tepid.Tails.of(z[:middle]).thresholds()
-    return least_loss(tepid.Curve.of(z[middle:], thresholds=theta)).temperature
+    theta = tepid.summaries.Tails.of(z[:middle]).thresholds()
+    return least_loss(tepid.summaries.Curve.of(z[middle:], thresholds=theta)).temperature
 
 
 def measure(path: Path) -> dict[str, Any]:

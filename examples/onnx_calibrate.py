@@ -1,4 +1,4 @@
-"""Calibrate an ONNX model from unlabeled inputs and its accuracy.
+"""Calibrate an ONNX model from unlabeled inputs and its accuracy on a small sample.
 
     python examples/onnx_calibrate.py
 
@@ -53,14 +53,12 @@ def main(folder):
 
     logits = np.concatenate(list(tepid.onnx.run(folder / "model.onnx", checked)))
     right = int((logits.argmax(axis=1) == answers).sum())
-    accuracy, error = tepid.counted(right, len(answers))
 
     batches = list(tepid.onnx.run(folder / "model.onnx", inputs))
-    temperature = tepid.match_accuracy(batches, accuracy, standard_error=error)
+    temperature = tepid.calibrate(batches, accuracy=tepid.Counted(right, len(answers)))
     tepid.onnx.insert(folder / "model.onnx", temperature, folder / "calibrated.onnx")
-    low, high = temperature.interval
-    say(f"{right} of {len(answers)} were right, so T = {temperature.value:.2f}")
-    say(f"and with the error of that count it is in {low:.2f} to {high:.2f}; the truth is {COPIES}")
+    say(f"{right} of {len(answers)} predictions are correct; the true temperature is {COPIES}.")
+    say(str(temperature))
 
     session = onnxruntime.InferenceSession(
         folder / "calibrated.onnx", providers=["CPUExecutionProvider"]

@@ -4,8 +4,8 @@
     python examples/serving.py --state monitor.npz --log chunks.jsonl
 
 The model is a softmax regression on the ten features of `tepid.demo`. Its temperature is fitted to
-its accuracy on rows that it was not trained on, which are also the monitor's reference. Open
-http://127.0.0.1:8000 and send ordinary rows first, then faded ones.
+rows that it was not trained on and to its accuracy, counted on 500 of them. These rows are also the
+monitor's reference. Open http://127.0.0.1:8000 and send ordinary rows first, then faded ones.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from tepid.online import Monitor, Outputs, Rules, prometheus
 
 PAGE = Path(__file__).with_name("serving.html")
 TRAINING, REFERENCE, FRESH = slice(0, 3000), slice(3000, 8000), slice(8000, 10_000)
-CHUNK = 250
+CHUNK, CHECKED = 250, 500
 
 
 class Features(BaseModel):
@@ -63,8 +63,8 @@ class Service:
         self.names, self.fresh = data["names"], x[FRESH]
         self.model = Regression(x[TRAINING], y[TRAINING])
         logits = self.model.logits(x[REFERENCE])
-        accuracy = float((logits.argmax(axis=1) == y[REFERENCE]).mean())
-        self.temperature = tepid.match_accuracy(logits, accuracy)
+        right = int((logits.argmax(axis=1) == y[REFERENCE])[:CHECKED].sum())
+        self.temperature = tepid.calibrate(logits, accuracy=tepid.Counted(right, CHECKED))
         if outputs.autosave is not None and Path(outputs.autosave).exists():
             self.monitor = Monitor.load(outputs.autosave, outputs=outputs)
             return

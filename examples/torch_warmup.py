@@ -1,4 +1,4 @@
-"""A classifier in service that fits its temperature to the first requests.
+"""A classifier in service that fits its temperature to the first requests and its accuracy.
 
 It needs no labels and no loader. The wrapped model answers the first 2000 rows at T = 1 and all
 later rows at the temperature fitted to them.
@@ -22,7 +22,7 @@ def main() -> None:
     with torch.no_grad():
         model.weight.copy_(12 * torch.randn(10, 20, generator=generator) / 20**0.5)
 
-    serving = tepid.torch.Warmup(model, samples=2000)
+    serving = tepid.torch.Warmup(model, samples=2000, accuracy=0.8)
     with torch.no_grad():
         for request in range(200):
             inputs = torch.randn(16, 20, generator=generator)

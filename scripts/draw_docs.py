@@ -14,7 +14,7 @@ import tepid
 from tepid.plots import style
 
 FIGURES = Path(__file__).parents[1] / "docs" / "figures"
-SHIRT = 6  # the class that most rows are drawn into
+SHIRT = 6  # the class to which most rows are added
 
 
 def softmax(logits: Any, temperature: float = 1.0) -> Any:
@@ -24,15 +24,15 @@ def softmax(logits: Any, temperature: float = 1.0) -> Any:
 
 
 def division(data: dict[str, Any]) -> Figure:
-    """The rows by their softmax for one class: predicted as it, drawn into it, and the rest."""
+    """The rows by their softmax for one class: predicted, added by the threshold, and the rest."""
     logits = data["logits"].astype("float32")
-    s, theta = softmax(logits)[:, SHIRT], tepid.Tails.of(logits).thresholds()[SHIRT]
+    s, theta = softmax(logits)[:, SHIRT], tepid.summaries.Tails.of(logits).thresholds()[SHIRT]
     predicted = logits.argmax(axis=1) == SHIRT
-    drawn = (s >= theta) & ~predicted
+    added = (s >= theta) & ~predicted
     parts = {
         f"predicted {data['names'][SHIRT]}": (predicted, style.BLUE, ""),
-        "drawn in beside them": (drawn, style.ORANGE, "//"),
-        "the rest": (~predicted & ~drawn, style.GRAY, ".."),
+        "added by the threshold": (added, style.ORANGE, "//"),
+        "the rest": (~predicted & ~added, style.GRAY, ".."),
     }
     ax = _axes(7, 3.6)
     ax.hist(
@@ -73,8 +73,8 @@ def softened(data: dict[str, Any]) -> Figure:
 def loss(data: dict[str, Any]) -> Figure:
     """The curve of UTS and that of the labels, with the temperature of each."""
     logits, labels = data["logits"].astype("float32"), data["labels"]
-    theta = tepid.Tails.of(logits).thresholds()
-    curve = tepid.Curve.of(logits, thresholds=theta, labels=labels)
+    theta = tepid.summaries.Tails.of(logits).thresholds()
+    curve = tepid.summaries.Curve.of(logits, thresholds=theta, labels=labels)
     marks = {"UTS": tepid.uts(logits), "labels": tepid.temperature_scaling(logits, labels)}
     return tepid.plots.loss(curve, marks, _axes(7, 4)).figure
 
@@ -82,7 +82,7 @@ def loss(data: dict[str, Any]) -> Figure:
 def confidence(data: dict[str, Any]) -> Figure:
     """The mean confidence falls as the temperature rises, so an accuracy settles it."""
     logits = data["logits"].astype("float32")
-    curve, found = tepid.Curve.of(logits), tepid.match_accuracy(logits, 0.93)
+    curve, found = tepid.summaries.Curve.of(logits), tepid.match_accuracy(logits, 0.93)
     temperatures = np.geomspace(0.25, 8, 81)
     ax = _axes(7, 3.6)
     confidences = [tepid.summaries.optimum.confidence_at(curve, t) for t in temperatures]
@@ -97,16 +97,19 @@ def confidence(data: dict[str, Any]) -> Figure:
 
 
 def reliability(data: dict[str, Any]) -> Figure:
-    """Reliability at T = 1, at that of UTS and at that of the accuracy."""
+    """Reliability at T = 1, and at the temperatures of logits alone and of 25 labels."""
     logits, labels = data["logits"].astype("float32"), data["labels"]
+    some = np.full(len(labels), -1)
+    known = np.random.default_rng(0).choice(len(labels), 25, replace=False)
+    some[known] = labels[known]
     found = {
-        "as it is": 1.0,
-        "logits alone": tepid.uts(logits).value,
-        "accuracy 0.93": tepid.match_accuracy(logits, 0.93).value,
+        "uncalibrated": 1.0,
+        "logits alone": tepid.calibrate(logits).value,
+        "25 labels": tepid.calibrate(logits, some).value,
     }
     figure = Figure(figsize=(12, 4.6), layout="constrained")
     for ax, (name, t) in zip(figure.subplots(1, 3), found.items(), strict=True):
-        summary = tepid.Reliability.of_logits(logits, labels, temperature=t)
+        summary = tepid.summaries.Reliability.of_logits(logits, labels, temperature=t)
         tepid.plots.reliability(summary, ax)
         ax.set_xlabel(f"confidence; {name}, T = {t:.2f}")
     return figure

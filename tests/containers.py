@@ -122,7 +122,7 @@ def csv_text(table: Table) -> str:
     columns = table.columns()
     lines = [",".join(columns)]
     rows = zip(*(np.asarray(values).tolist() for values in columns.values()), strict=True)
-    lines += [",".join(map(str, row)) for row in rows]
+    lines += [",".join("" if cell is None else str(cell) for cell in row) for row in rows]
     return "\n".join(lines) + "\n"
 
 

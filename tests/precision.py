@@ -8,7 +8,7 @@ sums differ then, and T agrees to 1e-9 (docs/any-size.md). Rows that are rounded
 were scaled, shifted, masked or their classes reordered, agree to `apart`.
 """
 
-# The absolute error of a mean confidence: `tepid.Curve` states it relative to 1 - max p.
+# The absolute error of a mean confidence: `tepid.summaries.Curve` states it relative to 1 - max p.
 CONFIDENCE = 1e-6
 
 

@@ -1,6 +1,6 @@
 """Two processes that calibrate together; each writes its results to `FOLDER/RANK.json`.
 
-`python ranks.py FOLDER CASE …`, where the folder holds `logits.npy`.
+`python ranks.py FOLDER CASE …`, where the folder holds `logits.npy` and `labels.npy`.
 """
 
 import datetime
@@ -17,25 +17,45 @@ from torch.utils.data import DataLoader, TensorDataset
 import tepid
 
 
-def _shard(case, rank, z):
+def _shard(case, rank):
+    """The rows of a rank."""
     if case == "empty":
-        return z[:0] if rank else z
-    if case == "nan" and rank:
-        z = z.clone()
-        z[200, 2] = float("nan")
-    return z[:500] if rank else z[500:]
+        return slice(0, 0) if rank else slice(None)
+    return slice(500) if rank else slice(500, None)
+
+
+def _load(folder):
+    return (
+        torch.from_numpy(np.load(Path(folder) / f"{name}.npy")) for name in ("logits", "labels")
+    )
+
+
+def _evidence(case, rank, z, y):
+    if case != "evidence":
+        return {"accuracy": 0.7}
+    old = slice(50) if rank else slice(50, 1000)
+    return {
+        "accuracy": 0.7,
+        "labels": True,
+        "models": [nn.Hardtanh(-5, 5)],
+        "reference": y[_shard(case, rank)],
+        "source": [(z[old], y[old])],
+    }
 
 
 def _calibrate(rank, folder, case):
-    z = torch.from_numpy(np.load(Path(folder) / "logits.npy"))
-    loader = DataLoader(TensorDataset(_shard(case, rank, z)), batch_size=64)
+    z, y = _load(folder)
+    if case == "nan" and rank:
+        z[200, 2] = float("nan")
+    own = _shard(case, rank)
+    loader = DataLoader(TensorDataset(z[own], y[own]), batch_size=64)
     model = nn.Identity()
     if case == "wrapped":
         # The wrapper broadcasts buffers in every forward pass, and the ranks have unequal numbers
         # of passes, so it must not run.
         model = nn.parallel.DistributedDataParallel(nn.BatchNorm1d(z.shape[1], eps=0.0))
-    options = {"accuracy": 0.7} if case == "accuracy" else {}
     rows = iter(loader) if case == "spilled" else loader
+    options = _evidence(case, rank, z, y)
     try:
         found = tepid.torch.calibrate(model, rows, process_group=dist.group.WORLD, **options)
     except tepid.InputError as error:

@@ -215,9 +215,9 @@ EVERYWHERE = {
     "temperature_scaling": lambda z: tepid.temperature_scaling(z, [0, 1]),
     "match_accuracy": lambda z: tepid.match_accuracy(z, 0.8),
     "calling": _temperature(1.0, 2),
-    "Tails": tepid.Tails.of,
-    "Curve": tepid.Curve.of,
-    "Reliability": lambda z: tepid.Reliability.of_logits(z, [0, 1]),
+    "Tails": tepid.summaries.Tails.of,
+    "Curve": tepid.summaries.Curve.of,
+    "Reliability": lambda z: tepid.summaries.Reliability.of_logits(z, [0, 1]),
 }
 FITS = ("uts", "temperature_scaling", "match_accuracy", "calling")
 
@@ -327,7 +327,7 @@ def test_a_row_that_cannot_be_used_is_named_with_its_value(use, dtype, row, got)
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_a_binary_logit_that_cannot_be_used_is_named(bad):
     z = np.array([0.5, 1.0, bad, 2.0])
-    for use in (tepid.uts, _temperature(1.0, 2), tepid.Tails.of):
+    for use in (tepid.uts, _temperature(1.0, 2), tepid.summaries.Tails.of):
         with pytest.raises(tepid.InputError, match=f"got {bad} for class 1 at row 2$"):
             use(z)
 
@@ -432,7 +432,7 @@ def test_a_row_whose_logits_lie_too_far_apart_is_named_with_both():
         "logits must lie within 3.40282e+38 of their row's maximum, "
         "got -1e+300 for class 1 below 5 at row 1"
     )
-    for use in (tepid.uts, _temperature(1.0, 2), tepid.Tails.of):
+    for use in (tepid.uts, _temperature(1.0, 2), tepid.summaries.Tails.of):
         with pytest.raises(tepid.InputError) as caught:
             use(np.array([[1.0, 0.0], [5.0, -1e300]]))
         assert str(caught.value) == said
@@ -498,10 +498,18 @@ def test_whole_numbers_of_any_type_are_labels(dtype, made, answers):
 
 def test_a_block_takes_its_labels_as_a_column(made):
     z, y = made
-    assert tepid.Reliability.of_logits(z, y[:, None]) == tepid.Reliability.of_logits(z, y)
-    assert tepid.Curve.of(z, labels=y[:, None]) == tepid.Curve.of(z, labels=y)
+    assert tepid.summaries.Reliability.of_logits(
+        z, y[:, None]
+    ) == tepid.summaries.Reliability.of_logits(z, y)
+    assert tepid.summaries.Curve.of(z, labels=y[:, None]) == tepid.summaries.Curve.of(z, labels=y)
     with pytest.raises(tepid.InputError, match=r"each of the 400 rows, got shape \(200, 2\)"):
-        tepid.Reliability.of_logits(z, y.reshape(200, 2))
+        tepid.summaries.Reliability.of_logits(z, y.reshape(200, 2))
+
+
+_UNKNOWN = (
+    "labels must be known, since this function needs a label for every row, "
+    "got an unknown one (-1, NaN or empty) at row 7"
+)
 
 
 def test_booleans_are_labels_of_two_classes(rng):
@@ -515,20 +523,21 @@ def test_booleans_are_labels_of_two_classes(rng):
 @pytest.mark.parametrize(
     ("wrong", "got"),
     [
-        (-1, "labels must be in 0..5, got -1 at row 7"),
+        (-1, _UNKNOWN),
         (6, "labels must be in 0..5, got 6 at row 7"),
         (2**40, f"labels must be in 0..5, got {2**40} at row 7"),
         (1.5, "labels must be whole numbers in 0..5, got 1.5 at row 7"),
-        (np.nan, "labels must be whole numbers in 0..5, got nan at row 7"),
+        (np.nan, _UNKNOWN),
         (np.inf, "labels must be in 0..5, got inf at row 7"),
-        (-1.0, "labels must be in 0..5, got -1.0 at row 7"),
+        (-1.0, _UNKNOWN),
+        (-2.0, "labels must be in 0..5, got -2.0 at row 7"),
     ],
 )
 def test_a_label_that_names_no_class_is_named(wrong, got, made):
     z, y = made
     y = y.astype(type(wrong))
     y[7] = wrong
-    for use in (tepid.temperature_scaling, tepid.Reliability.of_logits):
+    for use in (tepid.temperature_scaling, tepid.summaries.Reliability.of_logits):
         with pytest.raises(tepid.InputError) as caught:
             use(z, y)
         assert str(caught.value) == got
@@ -546,13 +555,16 @@ def test_the_row_of_a_label_is_counted_from_the_start():
 )
 def test_a_block_has_one_label_for_each_row(labels, shape):
     said = f"^labels must have one entry for each of the 2 rows, got shape {shape}$"
-    for use in (tepid.Reliability.of_logits, lambda z, y: tepid.Curve.of(z, labels=y)):
+    for use in (
+        tepid.summaries.Reliability.of_logits,
+        lambda z, y: tepid.summaries.Curve.of(z, labels=y),
+    ):
         with pytest.raises(tepid.InputError, match=said):
             use([[1.0, 0.0], [0.0, 1.0]], labels)
 
 
-def test_words_are_no_labels():
-    with pytest.raises(tepid.InputError, match=r"^labels must be numbers, got an array of <U3$"):
+def test_words_are_no_labels_without_classes():
+    with pytest.raises(tepid.InputError, match=r"classes= must give .* got 'cat' at row 0$"):
         tepid.temperature_scaling([[1.0, 0.0], [0.0, 1.0]], ["cat", "dog"])
 
 
@@ -571,7 +583,7 @@ def test_a_weight_that_is_none_is_named(wrong, made):
         lambda: tepid.uts(z, sample_weight=weight),
         lambda: tepid.temperature_scaling(z, y, sample_weight=weight),
         lambda: tepid.match_accuracy(z, 0.7, sample_weight=weight),
-        lambda: tepid.Reliability.of_logits(z, y, sample_weight=weight),
+        lambda: tepid.summaries.Reliability.of_logits(z, y, sample_weight=weight),
     ):
         with pytest.raises(tepid.InputError) as caught:
             use()
@@ -581,9 +593,9 @@ def test_a_weight_that_is_none_is_named(wrong, made):
 def test_a_block_has_one_weight_for_each_row():
     said = r"^sample_weight must have one entry for each of the 2 rows, got shape \(3,\)$"
     with pytest.raises(tepid.InputError, match=said):
-        tepid.Tails.of([[1.0, 0.0], [0.0, 1.0]], sample_weight=[1, 1, 1])
+        tepid.summaries.Tails.of([[1.0, 0.0], [0.0, 1.0]], sample_weight=[1, 1, 1])
     with pytest.raises(tepid.InputError, match=r"^sample_weight must be numbers, got an array of"):
-        tepid.Tails.of([[1.0, 0.0]], sample_weight=["heavy"])
+        tepid.summaries.Tails.of([[1.0, 0.0]], sample_weight=["heavy"])
 
 
 def test_weights_count_rows_in_every_method(made, rng):
@@ -624,20 +636,20 @@ def test_probabilities_are_never_guessed(made):
 def test_logits_of_probabilities_give_them_back(made):
     p = _softmax(made[0], 2.0)
     for dtype, close in ((np.float16, 2e-3), (np.float32, 1e-6), (np.float64, 1e-14)):
-        z = tepid.logits_of(p.astype(dtype))
+        z = tepid.validation.logits_of(p.astype(dtype))
         assert z.dtype == dtype
         np.testing.assert_allclose(_temperature(1.0, 6)(z), p, rtol=close, atol=close / 10)
 
 
 def test_logits_of_a_probability_of_zero_are_minus_infinity():
     inf = np.inf
-    z = tepid.logits_of([[0, 1, 0], [1, 0, 0]])
+    z = tepid.validation.logits_of([[0, 1, 0], [1, 0, 0]])
     np.testing.assert_array_equal(z, [[-inf, 0, -inf], [0, -inf, -inf]])
 
 
 def test_binary_probabilities_are_those_of_class_one():
     for p in ([0.25, 1.0], [[0.25], [1.0]]):
-        z = tepid.logits_of(p)
+        z = tepid.validation.logits_of(p)
         np.testing.assert_allclose(np.exp(z), [[0.75, 0.25], [0.0, 1.0]])
 
 
@@ -662,17 +674,17 @@ def test_binary_probabilities_are_those_of_class_one():
     ],
 )
 def test_what_is_no_probability_is_named(wrong, got):
-    for use in (tepid.logits_of, lambda p: tepid.Reliability.of(p, [0, 1])):
+    for use in (tepid.validation.logits_of, lambda p: tepid.summaries.Reliability.of(p, [0, 1])):
         with pytest.raises(tepid.InputError) as caught:
             use(wrong)
         assert str(caught.value) == f"probabilities must {got}"
 
 
 def test_rounded_probabilities_may_miss_one_by_a_little():
-    tepid.logits_of([[0.5, 0.5009]])
-    tepid.logits_of(np.array([[0.5, 0.508]], np.float16))
+    tepid.validation.logits_of([[0.5, 0.5009]])
+    tepid.validation.logits_of(np.array([[0.5, 0.508]], np.float16))
     with pytest.raises(tepid.InputError, match="a sum of"):
-        tepid.logits_of(np.array([[0.5, 0.515]], np.float16))
+        tepid.validation.logits_of(np.array([[0.5, 0.515]], np.float16))
 
 
 def test_a_wrong_number_of_classes_is_named_with_the_right_one():

@@ -222,14 +222,62 @@ def test_half_precision_is_right(method, k):
     _assert_right(method, z.astype(np.float16), y)
 
 
-@pytest.mark.parametrize(("label", "dtype"), [(-1, np.int64), (-1, np.int8), (20, np.uint8)])
+@pytest.mark.parametrize(("label", "dtype"), [(-2, np.int64), (-2, np.int8), (20, np.uint8)])
 def test_a_label_out_of_range_is_refused(label, dtype):
     z, y = _made(3000, 20)
     y = y.astype(dtype)
     y[1717] = label
     said = rf"^labels must be in 0\.\.19, got {label} at row 1717$"
+    for method in (tepid.temperature_scaling, tepid.calibrate):
+        with pytest.raises(tepid.InputError, match=said):
+            method(z, y)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int8])
+def test_an_unknown_label_is_refused_where_every_row_needs_one(dtype):
+    z, y = _made(3000, 20)
+    y = y.astype(dtype)
+    y[1717] = -1
+    said = r"^labels must be known, .* got an unknown one \(-1, NaN or empty\) at row 1717$"
     with pytest.raises(tepid.InputError, match=said):
         tepid.temperature_scaling(z, y)
+    assert tepid.calibrate(z, y).status == "ok"
+
+
+@pytest.mark.filterwarnings("ignore::tepid.CalibrationWarning")
+@pytest.mark.filterwarnings("ignore::tepid.errors.ProbabilityWarning")
+@given(z=strategies.logits(), seed=st.integers(0, 99), scale=st.sampled_from([1e-9, 1.0, 1e9]))
+def test_calibrate_answers_or_refuses_any_logits(tmp_path_factory, z, seed, scale):
+    """With every kind of evidence, none of which fits the others."""
+    rng = np.random.default_rng(seed)
+    n, k = z.shape
+    other = rng.normal(size=z.shape)
+    labels = np.where(np.isneginf(z.astype(np.float64)), -np.inf, other).argmax(axis=1)
+    with np.errstate(over="ignore"):
+        evidence = {
+            "labels": np.where(rng.random(n) < 0.5, labels, -1),
+            "accuracy": float(rng.random()),
+            "models": [other, scale * other],
+            "reference": rng.integers(-1, k, n),
+            "source": (scale * other, labels),
+        }
+    chosen = [kind for kind in evidence if rng.random() < 0.7]
+    try:
+        t = tepid.calibrate(z, **{kind: evidence[kind] for kind in chosen})
+    except tepid.InputError as error:
+        assert "\n" not in str(error)  # noqa: PT017  # an answer would do as well
+        return
+    assert 0 < t.value < math.inf
+    assert 0 < t.interval[0] <= t.interval[1] < math.inf
+    assert t.helps is None or 0 <= t.helps <= 1
+    assert sum(part.weight for part in t.evidence.values()) == pytest.approx(1)
+    assert t.verdict in ("use", "check", "keep")
+    assert (t.verdict == "keep") == (t.helps is None)
+    if t.verdict == "keep":
+        assert t.value == 1
+    path = tmp_path_factory.mktemp("any") / "t.json"
+    t.save(path)
+    assert tepid.load(path) == t
 
 
 @every_method

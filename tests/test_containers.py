@@ -18,9 +18,15 @@ PLAIN = TABLE.without("w", "site")  # y, id and latency_ms beside the logits
 UNNUMBERED = replace(PLAIN, names=("a", "b", "c", "d"))
 LABEL_FREE = {
     "uts": tepid.uts,
-    "guarded": tepid.guarded,
     "match_accuracy": lambda z, **options: tepid.match_accuracy(z, 0.9, **options),
+    "calibrate": tepid.calibrate,
+    "calibrate+accuracy": lambda z, **options: tepid.calibrate(z, accuracy=0.9, **options),
 }
+SOME = np.where(np.arange(len(Y)) % 2, Y, -1)  # half of the labels are unknown
+OTHER = replace(
+    TABLE.without(*TABLE.beside),
+    logits=np.round(4 * (Z + 6 * np.random.default_rng(5).normal(size=Z.shape))) / 4,
+)
 ANY_NAME = re.compile(r"[^\s,:;'\"()]*\.(?:parquet|csv|feather|arrow|ipc)(?:\.\w+)?")
 
 
@@ -35,7 +41,8 @@ def known():
     """The temperatures of the array."""
     found = {name: method(Z) for name, method in LABEL_FREE.items()}
     found["temperature_scaling"] = tepid.temperature_scaling(Z, Y)
-    assert {t.status for t in found.values()} == {"ok"}  # a guard that abstains always agrees
+    found["calibrate+labels"] = tepid.calibrate(Z, SOME)
+    assert 1.0 not in {t.value for t in found.values()}  # a T that is kept always agrees
     return {name: t.value for name, t in found.items()}
 
 
@@ -77,6 +84,78 @@ def test_labels_may_be_an_array_beside_any_container(container, known, tmp_path)
     data = container.write(tmp_path, PLAIN)
     assert tepid.temperature_scaling(data, Y).value == _same(known["temperature_scaling"])
     assert tepid.temperature_scaling(data, Y.tolist()).value == _same(known["temperature_scaling"])
+
+
+def _with_labels(values):
+    return replace(PLAIN, beside=PLAIN.beside | {"y": values})
+
+
+@pytest.mark.parametrize("unknown", [-1, np.nan], ids=["-1", "NaN"])
+@pytest.mark.parametrize("container", every())
+def test_labels_may_be_unknown_in_every_container(container, unknown, known, tmp_path):
+    table = _with_labels(np.where(SOME < 0, unknown, SOME))
+    data = container.write(tmp_path, table)
+    t = tepid.calibrate(data, container.labels(table))
+    assert t.value == _same(known["calibrate+labels"])
+    assert t.evidence["labels"].weight > 0
+    with pytest.raises(tepid.InputError, match="labels"):
+        tepid.temperature_scaling(data, container.labels(table))
+
+
+_EMPTY = {
+    "csv": lambda folder, t: containers.write_csv(folder / "z.csv", t),
+    "pandas": lambda _, t: containers.pandas_numbered(t),
+    "polars": lambda _, t: needed("polars").DataFrame(
+        {name: np.asarray(values).tolist() for name, values in t.columns().items()}
+    ),
+    "arrow": lambda _, t: containers.arrow_numbered(t),
+    "duckdb": lambda _, t: needed("duckdb").from_arrow(containers.arrow_numbered(t)),
+    "parquet": lambda folder, t: containers.write_parquet(
+        folder / "z.parquet", containers.arrow_numbered(t)
+    ),
+    "feather": lambda folder, t: containers.write_feather(
+        folder / "z.feather", containers.arrow_numbered(t)
+    ),
+    "dask": containers.dask_numbered,
+}
+
+
+@pytest.mark.parametrize("names", [None, ("ant", "bee", "cat", "dog")], ids=["numbers", "names"])
+@pytest.mark.parametrize("kind", _EMPTY)
+def test_an_empty_cell_is_an_unknown_label(kind, names, known, tmp_path):
+    cells = [None if k < 0 else names[k] if names else int(k) for k in SOME]
+    data = _EMPTY[kind](tmp_path, _with_labels(np.array(cells, object)))
+    assert tepid.calibrate(data, "y", classes=names).value == _same(known["calibrate+labels"])
+
+
+@pytest.mark.parametrize(
+    "container", [param for param in every() if not param.id.startswith(("spark", "dask", "url"))]
+)  # one URL holds one table
+def test_models_and_a_reference_may_be_in_every_container(container, tmp_path):
+    expected = tepid.calibrate(Z, models=[OTHER.logits], reference=OTHER.logits)
+    assert set(expected.evidence) == {"logits", "models", "reference"}
+    paths = [tmp_path / name for name in ("own", "model", "reference")]
+    for path in paths:
+        path.mkdir()
+    tables = (TABLE.without(*TABLE.beside), OTHER, OTHER)
+    own, model, reference = (
+        container.write(path, table) for path, table in zip(paths, tables, strict=True)
+    )
+    found = tepid.calibrate(own, models=[model], reference=reference)
+    assert found.value == _same(expected.value)
+    beside = tepid.calibrate(Z, models=[model], reference=reference)
+    assert beside.value == _same(expected.value)
+
+
+@pytest.mark.parametrize(
+    "container", [param for param in every() if not param.id.startswith(("spark", "dask"))]
+)
+def test_labeled_rows_and_an_older_set_may_be_in_every_container(container, tmp_path):
+    expected = tepid.calibrate(Z, labeled=(Z, Y), source=(Z, Y))
+    (tmp_path / "other").mkdir()
+    data = container.write(tmp_path / "other", PLAIN)
+    pair = (data, container.labels(PLAIN))
+    assert tepid.calibrate(Z, labeled=pair, source=pair).value == _same(expected.value)
 
 
 @pytest.mark.parametrize("container", every())

@@ -4,6 +4,7 @@ import itertools
 import os
 import pickle
 import signal
+import warnings
 
 import numpy as np
 import pytest
@@ -27,16 +28,35 @@ CUTS = {
     "one": (3001,),
     "many": (100,) * 30 + (1,),
 }
+
+
+def _calibrated(z, y, **evidence):
+    """`calibrate` without its warnings on weak evidence."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tepid.CalibrationWarning)
+        return tepid.calibrate(z, y, **evidence)
+
+
+def _some(y):
+    """Labels of which four in five are unknown."""
+    return (y + 1) * (y % 5 == 0) - 1
+
+
 METHODS = {
     "logits": lambda z, y: tepid.uts(z),
-    "debiased": lambda z, y: tepid.uts(z, debias=True),
     "labels": tepid.temperature_scaling,
     "accuracy": lambda z, y: tepid.match_accuracy(z, 0.6),
     "odds": lambda z, y: from_odds(z),
-    "guarded": lambda z, y: tepid.guarded(3 * z, budget=0.9),
-    "models": lambda z, y: tepid.from_models(z, 1.5 * z**3),
-    "few": lambda z, y: tepid.from_few_labels(z, z[:60], y[:60]),
-    "source": lambda z, y: tepid.from_source(1.5 * z, z, y),
+    "calibrate": lambda z, y: tepid.calibrate(3 * z),
+    "calibrate+labels": lambda z, y: _calibrated(z, _some(y)),
+    "calibrate+accuracy": lambda z, y: _calibrated(z, None, accuracy=(0.6, 0.01)),
+    "calibrate+models": lambda z, y: _calibrated(z, None, models=[1.5 * z**3, z**3 - z]),
+    "calibrate+reference": lambda z, y: _calibrated(z, None, reference=z**3 - z),
+    "calibrate+labeled": lambda z, y: _calibrated(z, None, labeled=(z[:60], y[:60])),
+    "calibrate+source": lambda z, y: _calibrated(1.5 * z, None, source=(z, y)),
+    "calibrate+all": lambda z, y: _calibrated(
+        z, _some(y), accuracy=0.6, models=[1.5 * z**3], reference=z**3 - z, source=(z, y)
+    ),
 }
 
 
@@ -62,7 +82,42 @@ def _softmax(z):
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_gives_the_same_on_every_cut(rows, alone, name, cuts):
     z, y = (da.from_array(column, chunks=(cuts, *column.shape[1:])) for column in rows)
-    assert METHODS[name](z, y).value == pytest.approx(alone[name], rel=1e-9)
+    assert METHODS[name](z, y).value == pytest.approx(alone[name], rel=1e-6)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_gives_the_same(rows, alone, name):
+    z, y = (da.from_array(column, chunks=(700, *column.shape[1:])) for column in rows)
+    assert METHODS[name](z, y).value == pytest.approx(alone[name], rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["models", "reference", "judge", "labels"])
+def test_evidence_in_memory_goes_with_rows_on_dask(rows, kind):
+    z, y = rows
+    evidence = {
+        "models": {"models": [z**3 - z]},
+        "reference": {"reference": z**3 - z},
+        "judge": {"reference": _some(y)},
+        "labels": {"labels": _some(y)},
+    }[kind]
+    labels = evidence.pop("labels", None)
+    lazy = da.from_array(z, chunks=(700, CLASSES))
+    found, whole = (_calibrated(data, labels, **evidence) for data in (lazy, z))
+    assert found.value == pytest.approx(whole.value, rel=1e-6)
+    assert found.interval == pytest.approx(whole.interval, rel=1e-6)
+
+
+def test_rows_of_a_data_frame_are_matched_by_id_on_threads(rows, frame):
+    z, y = rows
+    order = np.random.default_rng(1).permutation(ROWS)[:2000]
+    answers = pd.DataFrame({"id": order, "label": y[order]})
+    lazy = dd.from_pandas(frame.drop(columns="y"), npartitions=5)
+    known = np.full(ROWS, -1)
+    known[order] = y[order]
+    with pytest.raises(tepid.InputError, match="partitions of the logits, of known lengths"):
+        tepid.calibrate(lazy, answers, ids="id")
+    found = _calibrated(lazy, answers, ids="id", reference=answers, engine=tepid.Threads(1))
+    assert found.value == pytest.approx(_calibrated(z, known, reference=known).value, rel=1e-6)
 
 
 def test_classes_in_several_chunks_are_brought_together(rows, alone):
@@ -147,12 +202,14 @@ def test_labels_that_are_too_few_are_counted(rows):
         tepid.temperature_scaling(z, y)
 
 
-def test_other_models_with_other_partitions_are_refused(rows):
+@pytest.mark.parametrize("kind", ["models", "reference"])
+def test_other_models_with_other_partitions_are_refused(rows, kind):
     z, other = da.from_array(rows[0], chunks=(600, 6)), da.from_array(rows[0], chunks=(700, 6))
     with pytest.raises(tepid.InputError, match="other models must have the partitions of the log"):
-        tepid.from_models(z, other)
+        tepid.calibrate(z, **{kind: [other] if kind == "models" else other})
 
 
+@pytest.mark.slow
 def test_row_groups_of_one_parquet_file_are_parts(tmp_path):
     z = np.random.default_rng(0).normal(size=(9000, 4096)).astype(np.float32)
     table = pd.DataFrame({"logits": list(z)})
@@ -164,15 +221,12 @@ def test_row_groups_of_one_parquet_file_are_parts(tmp_path):
     assert found.value == pytest.approx(alone.value, rel=1e-9)
 
 
-def test_halves_of_rows_that_are_not_counted_are_refused(rows, tmp_path):
+def test_files_that_are_not_counted_take_evidence_of_their_own_alone(rows, tmp_path):
     for number, part in enumerate(np.array_split(rows[0], 3)):
         np.savetxt(tmp_path / f"{number}.csv", part, delimiter=",")
     assert tepid.uts(tmp_path, engine=Dask()).samples == ROWS
-    said = (
-        r"^logits must have numbered rows .* got parts before [12].csv whose rows are not counted$"
-    )
-    with pytest.raises(tepid.InputError, match=said):
-        tepid.uts(tmp_path, debias=True, engine=Dask())
+    found = _calibrated(tmp_path, None, accuracy=0.6, engine=Dask())
+    assert found.value == pytest.approx(_calibrated(rows[0], None, accuracy=0.6).value, rel=1e-6)
 
 
 def test_an_array_of_no_rows_is_refused():

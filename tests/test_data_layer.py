@@ -117,7 +117,7 @@ def test_columns_are_chosen_on_the_command_line(ending, work, tepid_here):
     file = f"z{ending}"
     _refused(tepid_here("fit", file), "columns", "latency_ms")
     args = ("fit", file, "--columns", "a,b,c,d", "--labels", "y", "--json")
-    assert _json(tepid_here(*args))["temperature"] == _same(tepid.temperature_scaling(Z, Y).value)
+    assert _json(tepid_here(*args))["temperature"] == _same(tepid.calibrate(Z, Y).value)
 
 
 def test_all_commands_take_columns(work, tepid_here):
@@ -138,7 +138,6 @@ def _commands(file, labels=()):
         ("apply", "cal.json", file, "-o", "applied.npy"),
         ("compare", file, *labels, "--splits", "2"),
         ("report", file, "-o", "report.html"),
-        ("advise", file),
         ("summarize", file, "-o", "sums.npz"),
     ]
 
@@ -153,10 +152,9 @@ def test_an_opened_source_is_described_once(argument, value):
     opened = open_source(Z, labels=Y)
     methods = {
         tepid.uts: (),
-        tepid.guarded: (),
         tepid.match_accuracy: (0.9,),
         tepid.temperature_scaling: (),
-        from_odds: (),
+        tepid.calibrate: (),
         tepid.summarize: (),
     }
     for method, args in methods.items():
@@ -310,7 +308,8 @@ def test_the_user_decides_whether_the_first_line_is_a_header(first, header, tepi
     t = tepid.match_accuracy(open_source(path, header=header), 0.8)
     assert (t.samples, t.classes, t.value) == (len(z), 3, _same(expected))
     option = "--header" if header else "--no-header"
-    printed = _json(tepid_here("fit", path, "--accuracy", "0.8", option, "--json"))
+    exact = ("--method", "accuracy", "--accuracy", "0.8")
+    printed = _json(tepid_here("fit", path, *exact, option, "--json"))
     assert (printed["samples"], printed["temperature"]) == (len(z), _same(expected))
 
 
@@ -336,7 +335,8 @@ def test_a_file_of_labels_may_begin_with_any_label(first, name, tepid_here):
     Path("y.csv").write_text("\n".join(lines) + "\n", "utf-8")
     expected = tepid.temperature_scaling(Z[start:], Y[start:]).value
     assert tepid.temperature_scaling(Z[start:], "y.csv").value == _same(expected)
-    printed = _json(tepid_here("fit", "z.npy", "--labels", "y.csv", "--json"))
+    exact = ("--method", "temperature", "--labels", "y.csv")
+    printed = _json(tepid_here("fit", "z.npy", *exact, "--json"))
     assert printed["temperature"] == _same(expected)
 
 
@@ -696,6 +696,7 @@ def test_a_bad_row_is_named_with_its_file(ending, tmp_path):
 CALM = Z / 8
 P = np.exp(CALM) / np.exp(CALM).sum(axis=1, keepdims=True)
 LOG_P = np.log(P)
+KNOWN = np.where(np.arange(len(Y)) < 60, Y, -1)
 
 
 SCALING = ("vector", "matrix", "histogram", "isotonic", "bbq", "ensemble", "beta", "dirichlet")
@@ -725,17 +726,27 @@ def _call(z, **options):
 
 PYTHON = {
     "uts": lambda z, **options: tepid.uts(z, **options).value,
-    "guarded": lambda z, **options: tepid.guarded(z, **options).implied_accuracy,
     "match_accuracy": lambda z, **options: tepid.match_accuracy(z, 0.8, **options).value,
-    "from_odds": lambda z, **options: from_odds(z, **options).value,
-    "from_models": lambda z, **options: tepid.from_models(z, _other_model(z), **options).value,
-    "from_source": lambda z, **options: tepid.from_source(z, z[:200], Y[:200], **options).value,
-    "from_few_labels": lambda z, **options: (
-        tepid.from_few_labels(z, z[:60], Y[:60], **options).value
+    "from_odds": lambda z, **options: from_odds(open_source(z, **options)).value,
+    "calibrate": lambda z, **options: tepid.calibrate(z, **options).implied_accuracy,
+    "calibrate+accuracy": lambda z, **options: tepid.calibrate(z, accuracy=0.8, **options).value,
+    "calibrate+labels": lambda z, **options: tepid.calibrate(z, KNOWN, **options).value,
+    "calibrate+models": lambda z, **options: (
+        tepid.calibrate(z, models=[_other_model(z)], **options).interval
+    ),
+    "calibrate+reference": lambda z, **options: (
+        tepid.calibrate(z, reference=_other_model(z), **options).value
+    ),
+    "calibrate+source": lambda z, **options: (
+        tepid.calibrate(z, source=(z[:200], Y[:200]), **options).value
+    ),
+    "calibrate+labeled": lambda z, **options: (
+        tepid.calibrate(z, labeled=(z[:60], Y[:60]), **options).value
     ),
     "temperature_scaling": lambda z, **options: tepid.temperature_scaling(z, Y, **options).value,
-    "summarize": lambda z, **options: tepid.from_summaries(tepid.summarize(z, Y, **options)).value,
-    "advise": lambda z, **options: tepid.advise(z, **options).confidence,
+    "summarize": lambda z, **options: (
+        tepid.temperature_scaling(tepid.summarize(z, Y, **options)).value
+    ),
     "report.write": _write_report,
     "called": _call,
 } | {
@@ -753,13 +764,19 @@ PYTHON = {
 }
 
 
+# Fits of many numbers take seconds.
+_MANY = ("scaling.vector", "scaling.matrix", "scaling.dirichlet", "scaling.ensemble")
+EVERY = [pytest.param(name, marks=pytest.mark.slow) if name in _MANY else name for name in PYTHON]
+
+
 def _needs_extra(name):
     if name.startswith("scaling"):
         needed("sklearn")
         needed("scipy")
 
 
-@pytest.mark.parametrize("name", PYTHON)
+@pytest.mark.filterwarnings("ignore::tepid.CalibrationWarning")
+@pytest.mark.parametrize("name", EVERY)
 def test_probabilities_are_warned_of(name):
     _needs_extra(name)
     warning = tepid.errors.ProbabilityWarning
@@ -768,7 +785,7 @@ def test_probabilities_are_warned_of(name):
         PYTHON[name](P)
 
 
-@pytest.mark.parametrize("name", PYTHON)
+@pytest.mark.parametrize("name", EVERY)
 def test_probabilities_that_are_declared_are_their_logarithms(name):
     _needs_extra(name)
     expected = PYTHON[name](LOG_P)
@@ -839,7 +856,7 @@ def test_every_command_notes_probabilities(verb, tepid_here):
 
 
 @pytest.mark.usefixtures("unit_files")
-@pytest.mark.parametrize("verb", ["fit", "score", "compare", "advise"])
+@pytest.mark.parametrize("verb", ["fit", "score", "compare"])
 def test_declared_probabilities_print_the_same(verb, tepid_here):
     of_logits = _json(tepid_here(*_command(verb, "log.npy"), "--json"))
     found = _json(tepid_here(*_command(verb, "p.npy"), "--probabilities", "--json"))
@@ -925,7 +942,7 @@ def test_rows_are_chosen_on_the_command_line(kind, work, tepid_here):
     kept = SPLIT == "test"
     args = ("fit", path, "--labels", "y", "--where", "split=test")
     printed = _json(tepid_here(*args, "--json"))
-    expected = tepid.temperature_scaling(Z[kept], Y[kept]).value
+    expected = tepid.calibrate(Z[kept], Y[kept]).value
     assert (printed["samples"], printed["temperature"]) == (kept.sum(), _same(expected))
     kept &= FOLD == 3
     printed = _json(tepid_here(*args, "--where", "fold=3", "--json"))
@@ -1159,6 +1176,7 @@ def test_other_models_skip_the_rows_that_a_condition_leaves_out():
     table["fold"] = ["train"] * 200 + ["test"] * (len(Z) - 200)
     table.to_parquet("z.parquet", row_group_size=50)
     rows = tepid.sources.open_source("z.parquet", where={"fold": "test"})
-    other = Z[200:] + 0.1
-    found = tepid.from_models(rows, other)
-    assert found.value == pytest.approx(tepid.from_models(Z[200:], other).value, rel=1e-9)
+    other = Z[200:] + np.random.default_rng(1).normal(size=Z[200:].shape)
+    found = tepid.calibrate(rows, models=[other], accuracy=0.9)
+    whole = tepid.calibrate(Z[200:], models=[other], accuracy=0.9)
+    assert found.value == pytest.approx(whole.value, rel=1e-9)

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 import tepid
-from tests import written
+from tests import logs, written
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -26,6 +26,7 @@ FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 # Modules whose public names the reference has one by one; the others are named as modules.
 PARTS = (
     "lab",
+    "llm",
     "metrics",
     "online",
     "onnx",
@@ -140,11 +141,19 @@ def test_what_the_reference_names_is_there():
             assert str(error).startswith(f"tepid.{path.split('.')[0]} must have"), error  # noqa: PT017
 
 
+def test_the_files_that_the_page_on_architecture_names_are_there():
+    named = re.findall(r"`(\w[\w/]*\.py)`", (DOCS / "architecture.md").read_text(encoding="utf-8"))
+    assert len(set(named)) > 40
+    for name in set(named):
+        roots = (ROOT / "src" / "tepid", ROOT)
+        assert any((root / name).is_file() for root in roots), name
+
+
 def test_the_page_of_the_commands_is_what_they_say():
     script = _script(ROOT / "scripts" / "write_cli_page.py")
     page = script.PAGE.read_text(encoding="utf-8")
     assert page == script.page(), "run python scripts/write_cli_page.py"
-    for verb in ("fit", "advise", "apply", "score", "compare", "onnx", "report", "demo", "doctor"):
+    for verb in ("fit", "ask", "apply", "score", "compare", "onnx", "report", "demo", "doctor"):
         assert f"\n## tepid {verb}\n" in page
 
 
@@ -174,7 +183,10 @@ def small_data(tmp_path, monkeypatch, fashion):
     np.save("logits.npy", logits)
     np.save("images.npy", logits)
     np.save("labels.npy", labels)
-    np.save("other.npy", logits + np.float32(0.1))
+    for name in ("other", "judge"):
+        np.save(f"{name}.npy", logits + np.float32(0.1))
+    rows = "".join(f"{row},{label}\n" for row, label in enumerate(labels[:50]))
+    Path("answers.csv").write_text("id,label\n" + rows)
     np.savetxt("table.csv", logits, delimiter=",")
     for name in ("rows.npz", "old.npz", "few.npz", "logits.npz"):
         np.savez(name, logits=logits, labels=labels)
@@ -214,6 +226,16 @@ def _write_model():
     onnx.save(model, Path.cwd() / "model.onnx")
 
 
+def _write_logs():
+    answers, labels = logs.answers(scale=3.0)
+    for folder, scale in ((".", 1.0), ("base", 0.3)):
+        records = logs.samples(scale * answers, labels)
+        logs.write(Path(folder, "samples_mmlu.jsonl"), records)
+    rows = logs.normalized(answers)
+    records = [logs.batch(f"q{i}", logs.chat([logs.content(row)])) for i, row in enumerate(rows)]
+    logs.write(Path("responses.jsonl"), records)
+
+
 def _commands(page):
     text = page.read_text(encoding="utf-8")
     blocks = re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
@@ -239,10 +261,14 @@ def test_the_commands_of_a_page_run(page, tepid_here):
         _write_model()
     if any("shards" in word for command in commands for word in command):
         _write_shards()
+    if any("jsonl" in word for command in commands for word in command):
+        _write_logs()
     for command in commands:
         code, out, err = tepid_here(*command, *QUICKLY.get(command[0], []))
         assert code == 0, (command, err)
         assert out, command
+        if command[0] == "ask":
+            written.fill_in(command[command.index("-o") + 1], np.load("labels.npy"))
 
 
 def test_the_pages_that_should_have_commands_do():

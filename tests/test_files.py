@@ -368,7 +368,7 @@ def test_probabilities_are_taken_by_their_logarithm_in_every_file(kind, made, tm
     p /= p.sum(axis=1, keepdims=True)
     folder = _parts(tmp_path / "parts", kind, (p, made[1]))
     t = tepid.uts(folder, probabilities=True)
-    _close(t, tepid.uts(tepid.logits_of(p)))
+    _close(t, tepid.uts(tepid.validation.logits_of(p)))
     p[150] *= 2
     _parts(folder, kind, (p, made[1]))
     with pytest.raises(tepid.InputError, match=rf"probabilities of part-2.{kind} .* at row 50$"):

@@ -227,8 +227,8 @@ def test_what_is_not_finite_has_no_interval():
         ({"level": 1.0}, "level must be between 0 and 1, got 1.0"),
         ({"level": 95}, "level must be between 0 and 1, got 95"),
         ({"level": math.nan}, "level must be between 0 and 1, got nan"),
-        ({"draws": 0}, "draws must be at least one, got 0"),
-        ({"seed": -1}, "seed must not be below zero, got -1"),
+        ({"draws": 0}, "draws must be at least 1, got 0"),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
     ],
 )
 def test_options_that_are_none_are_refused(options, message):
@@ -250,7 +250,7 @@ def test_input_is_refused_by_row_before_anything_is_drawn(rows):
     with pytest.raises(tepid.InputError, match="measure must leave sample_weight to the draws"):
         metrics.bootstrap(weighted, y, p)
     with pytest.raises(tepid.InputError, match="since rows are drawn, got a Reliability"):
-        metrics.bootstrap(metrics.ece, tepid.Reliability.zero(), None)
+        metrics.bootstrap(metrics.ece, tepid.summaries.Reliability.zero(), None)
 
 
 @pytest.mark.slow

@@ -69,8 +69,8 @@ def _weights(n):
 @given(z=strategies.logits(dtypes=(np.float32,)))
 def test_tails_agree_with_the_reference(z):
     u = _weights(len(z))
-    mine = tepid.Tails.of(z, sample_weight=u)
-    other = tepid.Tails(z.shape[1], *reference.tail_sums(z, u))
+    mine = tepid.summaries.Tails.of(z, sample_weight=u)
+    other = tepid.summaries.Tails(z.shape[1], *reference.tail_sums(z, u))
     for name in ("predicted", "total", "squares", "confidence"):
         np.testing.assert_allclose(getattr(mine, name), getattr(other, name), rtol=2e-6, atol=1e-30)
 
@@ -79,11 +79,11 @@ def test_tails_agree_with_the_reference(z):
     z=strategies.logits(dtypes=(np.float32,)),
     lattice=st.sampled_from(
         [
-            tepid.Lattice.window(),
-            tepid.Lattice.window(-2, 9, per_octave=1),
-            tepid.Lattice.window(-3, 3, per_octave=4),
-            tepid.Lattice.point(1.37),
-            tepid.Lattice.point(40.0),
+            tepid.summaries.Lattice.window(),
+            tepid.summaries.Lattice.window(-2, 9, per_octave=1),
+            tepid.summaries.Lattice.window(-3, 3, per_octave=4),
+            tepid.summaries.Lattice.point(1.37),
+            tepid.summaries.Lattice.point(40.0),
         ]
     ),
 )
@@ -91,9 +91,9 @@ def test_curves_agree_with_the_reference(z, lattice):
     u = _weights(len(z))
     y = z.argmin(axis=1) if len(z) else np.zeros(0, np.int64)
     y = np.where(np.isneginf(z[np.arange(len(z)), y]), z.argmax(axis=1), y)
-    theta = np.stack([tepid.Tails.of(z).thresholds(d) for d in (0.5, 1.0, 2.0)])
+    theta = np.stack([tepid.summaries.Tails.of(z).thresholds(d) for d in (0.5, 1.0, 2.0)])
     assume(not _on_the_edge(z, theta))
-    mine = tepid.Curve.of(z, lattice=lattice, thresholds=theta, labels=y, sample_weight=u)
+    mine = tepid.summaries.Curve.of(z, lattice=lattice, thresholds=theta, labels=y, sample_weight=u)
     other = _reference_curve(z, lattice, theta, y, u)
     for name in ("rows", "weight", "softest", "sharpest", "pairs"):
         np.testing.assert_allclose(getattr(mine, name), getattr(other, name), rtol=1e-6)
@@ -113,12 +113,13 @@ def test_curves_agree_with_the_reference(z, lattice):
 )
 def test_what_is_served_agrees_with_the_reference(z, temperature, bins):
     k = z.shape[1]
-    layout = Layout(temperature, np.zeros((0, k)), bins)
+    layout = Layout(temperature, np.zeros((0, k)), bins, threshold=0.62345)
     mine, theirs = layout.of(z), np.zeros(layout.size)
     if len(z):
         layout._add_foreign(z, theirs)
-    *_, confidence, histogram, tails = layout.views(mine.vector)
-    *_, doubt, binned, plain = layout.views(theirs)
+    *_, confidence, histogram, tails, accepted = layout.views(mine.vector)
+    *_, doubt, binned, plain, exact = layout.views(theirs)
+    np.testing.assert_allclose(accepted, exact, rtol=1e-5)
     np.testing.assert_allclose(mine.vector[:6], theirs[:6], rtol=1e-6)
     np.testing.assert_allclose(tails, plain, rtol=3e-6, atol=1e-30)
     np.testing.assert_allclose(histogram.sum(axis=2), binned.sum(axis=2), rtol=1e-5)
@@ -163,16 +164,18 @@ def _reference_curve(z, lattice, theta, y, u):
     kernel = curves.curve_sums
     try:
         curves.curve_sums = reference.curve_sums
-        return tepid.Curve.of(z, lattice=lattice, thresholds=theta, labels=y, sample_weight=u)
+        return tepid.summaries.Curve.of(
+            z, lattice=lattice, thresholds=theta, labels=y, sample_weight=u
+        )
     finally:
         curves.curve_sums = kernel
 
 
 def test_the_histogram_of_a_node_counts_rows_by_right_closed_bins(network):
     z, y = network
-    curve = tepid.Curve.of(z, labels=y, bins=10)
+    curve = tepid.summaries.Curve.of(z, labels=y, bins=10)
     node = int(np.flatnonzero(curve.lattice.nodes == 1.0)[0])
-    there = tepid.Reliability.of_logits(z, y, bins=10)
+    there = tepid.summaries.Reliability.of_logits(z, y, bins=10)
     for i, name in enumerate(("count", "confidence", "correct")):
         np.testing.assert_allclose(curve.histogram[node, i], getattr(there, name), rtol=1e-6)
 
@@ -184,8 +187,8 @@ def test_torch_tensors_sum_to_the_same(network):
     np.testing.assert_allclose(
         reference.tail_sums(torch.from_numpy(z), u), reference.tail_sums(z, u), rtol=1e-12
     )
-    theta = tepid.Tails.of(z).thresholds()
-    mine = tepid.Curve.of(z, thresholds=theta, labels=network[1][:500])
+    theta = tepid.summaries.Tails.of(z).thresholds()
+    mine = tepid.summaries.Curve.of(z, thresholds=theta, labels=network[1][:500])
     other = _reference_curve_of_tensor(torch.from_numpy(z), theta, network[1][:500])
     # A slope is a difference of sums, and near zero where they are equal: their error counts.
     limit = 1e-5 * np.abs(other.pull).max()
@@ -198,8 +201,10 @@ def _reference_curve_of_tensor(tensor, theta, y):
     foreign = tepid.validation.is_foreign
     try:
         tepid.validation.is_foreign = lambda data: data is tensor
-        assert tepid.Tails.of(tensor) == tepid.Tails(12, *reference.tail_sums(tensor, np.ones(500)))
-        return tepid.Curve.of(tensor, thresholds=theta, labels=y)
+        assert tepid.summaries.Tails.of(tensor) == tepid.summaries.Tails(
+            12, *reference.tail_sums(tensor, np.ones(500))
+        )
+        return tepid.summaries.Curve.of(tensor, thresholds=theta, labels=y)
     finally:
         tepid.validation.is_foreign = foreign
 
@@ -215,8 +220,8 @@ def test_the_reference_names_the_row_too():
 @pytest.mark.parametrize("k", [3, 112, 113, 300])
 def test_a_row_does_not_feel_its_neighbours(k, rng):
     z = (4 * rng.normal(size=(260, k))).astype(np.float32)
-    whole = tepid.Curve.of(z, labels=np.zeros(260, int))
-    rows = [tepid.Curve.of(z[i : i + 1], labels=[0]) for i in range(260)]
+    whole = tepid.summaries.Curve.of(z, labels=np.zeros(260, int))
+    rows = [tepid.summaries.Curve.of(z[i : i + 1], labels=[0]) for i in range(260)]
     # Only the order of a float64 sum of 260 terms may differ, which are of either sign.
     parts = np.stack([r.slope for r in rows])
     limit = 260 * np.finfo(np.float64).eps * np.abs(parts).sum(axis=0).max()
@@ -242,13 +247,13 @@ def test_a_bad_value_in_any_place_is_found(k, value):
         bad[row % 3, place] = value
         name = "inf" if value == np.inf else "nan"
         match = f"got {name} for class {place} at row {row % 3}"
-        for of in (tepid.Tails.of, tepid.Curve.of, _score, _probabilities):
+        for of in (tepid.summaries.Tails.of, tepid.summaries.Curve.of, _score, _probabilities):
             with pytest.raises(tepid.InputError, match=match):
                 of(bad)
 
 
 def _score(z):
-    return tepid.Reliability.of_logits(z, [0, 0, 0])
+    return tepid.summaries.Reliability.of_logits(z, [0, 0, 0])
 
 
 def _probabilities(z):

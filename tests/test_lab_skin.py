@@ -45,7 +45,7 @@ def test_scores_are_of_the_rows_that_were_not_calibrated_on(run, network):
     outside = np.sort(np.random.default_rng([0, 0]).permutation(500)[100:])
     assert after.temperature == found.value
     assert after.ece == pytest.approx(tepid.metrics.ece(y[outside], found(z[outside])), rel=1e-5)
-    plain = tepid.Reliability.of_logits(z[outside], y[outside])
+    plain = tepid.summaries.Reliability.of_logits(z[outside], y[outside])
     assert before == lesions.Scores(1.0, tepid.metrics.nll(plain), tepid.metrics.ece(plain))
 
 

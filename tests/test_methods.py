@@ -11,6 +11,7 @@ from scipy.special import log_softmax, softmax
 
 import tepid
 from tepid.lab.odds import from_odds
+from tepid.sources import open_source
 from tests import truth
 from tests.precision import CONFIDENCE, apart
 
@@ -62,11 +63,11 @@ def test_a_curve_alone_gives_the_temperature_to_its_stated_bound(fashion, per_oc
     z, y = fashion
     bound = tepid.summaries.optimum.INTERPOLATION[per_octave]
     accuracy = (z.argmax(axis=1) == y).mean()
-    curve = tepid.Curve.of(
+    curve = tepid.summaries.Curve.of(
         z,
         labels=y,
-        thresholds=tepid.Tails.of(z).thresholds(),
-        lattice=tepid.Lattice.window(-4, 4, per_octave),
+        thresholds=tepid.summaries.Tails.of(z).thresholds(),
+        lattice=tepid.summaries.Lattice.window(-4, 4, per_octave),
     )
     for reading, exact in (
         (tepid.summaries.optimum.least_loss(curve, 0), truth.least_loss(z, truth.uts_pairs(z))),
@@ -86,11 +87,11 @@ def test_a_curve_alone_keeps_its_bound_on_every_real_set(shared):
         with np.load(path) as data:
             z, y = data["logits"], data["labels"]
         accuracy = (z.argmax(axis=1) == y).mean()
-        theta = tepid.Tails.of(z).thresholds()
+        theta = tepid.summaries.Tails.of(z).thresholds()
         fits = _fits(z, y, accuracy)
         for per_octave, bound in tepid.summaries.optimum.INTERPOLATION.items():
-            lattice = tepid.Lattice.window(per_octave=per_octave)
-            curve = tepid.Curve.of(z, labels=y, thresholds=theta, lattice=lattice)
+            lattice = tepid.summaries.Lattice.window(per_octave=per_octave)
+            curve = tepid.summaries.Curve.of(z, labels=y, thresholds=theta, lattice=lattice)
             found = {
                 "uts": tepid.summaries.optimum.least_loss(curve, 0).temperature,
                 "temperature": tepid.summaries.optimum.least_loss(curve, 1).temperature,
@@ -155,13 +156,8 @@ def test_labels_of_rows_that_weigh_nothing_may_be_any(network):
     masked[::7, 0] = -np.inf
     t = tepid.temperature_scaling(masked, np.where(w > 0, y, 0), sample_weight=w)
     assert t.value == pytest.approx(clean.value, rel=1e-9)
-    scored = tepid.Reliability.of_logits(z, y, sample_weight=w)
+    scored = tepid.summaries.Reliability.of_logits(z, y, sample_weight=w)
     assert scored.correct.sum() == (z.argmax(axis=1) == y)[w > 0].sum()
-
-
-def test_the_sensitivity_of_a_debiased_temperature_lies_around_it(fashion):
-    t = tepid.uts(fashion[0][:300], debias=True)
-    assert t.sensitivity[1] < t.value < t.sensitivity[0]
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-9, 0.02, 0.3, 50.0, 1e9, 1e30])
@@ -228,11 +224,40 @@ def test_the_implied_accuracy_is_the_mean_confidence_at_the_temperature(fashion)
 
 def test_a_range_of_accuracies_gives_a_range_of_temperatures(fashion):
     z = fashion[0]
-    t = tepid.match_accuracy(z, (0.9, 0.94))
+    t = tepid.match_accuracy(z, tepid.Range(0.9, 0.94))
     ends = tuple(tepid.match_accuracy(z, a).value for a in (0.94, 0.9))
     assert t.interval == pytest.approx(ends, rel=2e-4)
     assert t.value == pytest.approx(tepid.match_accuracy(z, 0.92).value, rel=1e-9)
     assert t.interval[0] < t.value < t.interval[1]
+
+
+def test_an_uncertain_accuracy_widens_the_interval_and_moves_nothing(fashion):
+    z = fashion[0]
+    sure, unsure = (tepid.match_accuracy(z, (0.93, error)) for error in (0.0, 0.01))
+    assert sure.value == unsure.value
+    assert tepid.match_accuracy(z, 0.93) == sure
+    assert unsure.interval[0] < sure.interval[0] < sure.interval[1] < unsure.interval[1]
+    # One standard error of the accuracy either way, to first order.
+    moved = [tepid.match_accuracy(z, a).value for a in (0.929, 0.931)]
+    slope = math.log(moved[0] / moved[1]) / 0.002
+    widths = [math.log(t.interval[1] / t.interval[0]) / (2 * 1.96) for t in (sure, unsure)]
+    assert widths[1] ** 2 - widths[0] ** 2 == pytest.approx((0.01 * slope) ** 2, rel=0.01)
+
+
+def test_a_count_is_matched_as_its_share_with_its_error(fashion):
+    z = fashion[0]
+    widths = []
+    for checked in (100, 400):
+        t = tepid.match_accuracy(z, tepid.Counted(93 * checked // 100, checked))
+        assert t.value == tepid.match_accuracy(z, 0.93).value
+        widths.append(math.log(t.interval[1] / t.interval[0]))
+    assert widths[0] / widths[1] == pytest.approx(2.0, rel=0.1)
+
+
+@pytest.mark.parametrize("wrong", [(11, 10), (-1, 10), (0, 0), (1.5, 2), (1, "2")])
+def test_a_count_that_is_none_is_refused(wrong):
+    with pytest.raises(tepid.InputError, match=r"(correct|checked) must be"):
+        tepid.Counted(*wrong)
 
 
 def test_weights_count_rows_in_every_method(network, rng):
@@ -248,42 +273,12 @@ def test_weights_count_rows_in_every_method(network, rng):
     )
 
 
-def test_debias_is_the_half_sample_jackknife_of_even_and_odd_rows(fashion):
-    z = fashion[0][:300]
-    whole, even, odd = (tepid.uts(part).value for part in (z, z[::2], z[1::2]))
-    t = tepid.uts(z, debias=True)
-    assert t.value == pytest.approx(whole**2 / math.sqrt(even * odd), rel=1e-9)
-    assert t.method == "uts-debiased"
-    assert t.implied_accuracy == pytest.approx(t(z).max(axis=1).mean(), rel=1e-3)
-    blocks = [z[:1], z[1:1], z[1:8], z[8:]]
-    assert tepid.uts(lambda: blocks, debias=True).value == pytest.approx(t.value, rel=1e-9)
-
-
-def test_debias_brings_few_rows_nearer_to_many(fashion):
-    z = fashion[0]
-    many = math.log(tepid.uts(z).value)
-    parts = [z[i : i + 200] for i in range(0, 10_000, 200)]
-    plain = np.mean([math.log(tepid.uts(p).value) for p in parts]) - many
-    mended = np.mean([math.log(tepid.uts(p, debias=True).value) for p in parts]) - many
-    assert plain > 0.02
-    assert abs(mended) < 0.7 * plain
-
-
-def test_debias_leaves_a_bound_alone():
-    t = tepid.uts([[2.0, 0.0]], debias=True)
-    assert t.status == "at-bound"
-    assert t.method == "uts"
-    two = tepid.uts([[1.0, 0.0, 0.5], [0.0, 3.0, 1.0]], debias=True)
-    assert two.method == "uts"
-
-
 def test_uts_says_where_it_was_measured_to_fail(fashion, network):
     confident, unsure = fashion[0], network[0]
     assert tepid.uts(confident).warnings == ()
     few = tepid.uts(confident[:999]).warnings
     assert len(few) == 1
     assert "below 1000 rows and there are 999" in few[0]
-    assert tepid.uts(confident[:999], debias=True).warnings == ()
     assert tepid.uts(confident[:1000]).warnings == ()
     low = tepid.uts(unsure).warnings
     assert len(low) == 1
@@ -337,14 +332,16 @@ def test_bad_arguments_are_named():
         tepid.match_accuracy(z, -0.1)
     with pytest.raises(tepid.InputError, match=r"accuracy must be in \[0, 1\], got nan"):
         tepid.match_accuracy(z, float("nan"))
-    with pytest.raises(tepid.InputError, match=r"from low to high, got 0.9 to 0.8"):
-        tepid.match_accuracy(z, (0.9, 0.8))
+    with pytest.raises(tepid.InputError, match=r"a range from low to high, got .*0.9.*0.8"):
+        tepid.match_accuracy(z, tepid.Range(0.9, 0.8))
+    with pytest.raises(tepid.InputError, match=r"error of accuracy must be in \[0, 1\), got -1"):
+        tepid.match_accuracy(z, (0.5, -1))
     for wrong in (-1.0, float("nan"), float("inf")):
         with pytest.raises(tepid.InputError, match=rf"deviations must be .*, got {wrong}"):
             tepid.uts(z, deviations=wrong)
-    for wrong in ("0.9", None, (0.1, 0.2, 0.3), np.zeros(9)):
+    for wrong in ("ninety", None, (0.1, 0.2, 0.3), np.zeros(9)):
         with pytest.raises(
-            tepid.InputError, match=r"must be a number or a range \(low, high\), got"
+            tepid.InputError, match=r"^accuracy must be (a number|like 0\.93|\(value, st)"
         ):
             tepid.match_accuracy(z, wrong)
     with pytest.raises(tepid.InputError, match="temperature must be a number above zero, got -2"):
@@ -414,16 +411,6 @@ def test_rows_that_weigh_nothing_do_not_narrow_an_interval(network):
     for fit, evidence in ((tepid.temperature_scaling, y), (tepid.match_accuracy, 0.8)):
         few = fit(z[:50], evidence[:50] if fit is tepid.temperature_scaling else evidence)
         assert fit(z, evidence, sample_weight=w).interval == pytest.approx(few.interval, rel=1e-9)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_implied_accuracy_of_few_debiased_rows_is_exact(seed):
-    rng = np.random.default_rng(seed)
-    z = rng.normal(size=(rng.integers(4, 60), 5)) * 10 ** rng.uniform(-1, 1.5)
-    t = tepid.uts(z, debias=True)
-    assert t.implied_accuracy == pytest.approx(t(z).max(axis=1).mean(), rel=1e-5)
-    mean = _softmax(z).max(axis=1).mean()
-    assert any(f"at T = 1 is {mean:.3f}" in w for w in t.warnings) == (mean < 0.95)
 
 
 @pytest.mark.parametrize("n", [7, 50, 300])
@@ -515,7 +502,7 @@ def test_odds_are_the_definition_as_written(k, uniform):
 def test_odds_count_weighted_rows_as_repeated_ones(network):
     z = network[0][:400]
     u = np.arange(400) % 3
-    weighted = from_odds(z, sample_weight=u.astype(float))
+    weighted = from_odds(open_source(z, sample_weight=u.astype(float)))
     assert weighted.value == pytest.approx(from_odds(np.repeat(z, u, axis=0)).value, rel=1e-6)
 
 
@@ -559,7 +546,7 @@ def test_groups_of_odds_are_shrunk_by_the_sandwich_standard_error():
     z = 4 * np.random.default_rng(0).normal(size=(600, 5)) + np.linspace(0, 2, 5)
     site = np.arange(600) % 2
     z[site == 1] *= 1.02
-    found, pooled = from_odds(z, groups=site), from_odds(z).value
+    found, pooled = from_odds(open_source(z, groups=site)), from_odds(z).value
     own = [from_odds(z[site == g]).value for g in (0, 1)]
     error = np.array([_odds_error(z[site == g], own[g]) for g in (0, 1)])
     x, w = np.log(own), error**-2.0

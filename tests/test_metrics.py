@@ -24,7 +24,7 @@ def test_a_hand_computed_case():
 
 @pytest.mark.parametrize(("p", "b"), [(0.5, 0), (0.5000001, 1), (1.0, 1), (0.25, 0)])
 def test_a_bin_holds_its_right_edge(p, b):
-    reliability = tepid.Reliability.of(
+    reliability = tepid.summaries.Reliability.of(
         [[p, 1 - p, 0.0]] if p < 1 else [[1.0, 0.0, 0.0]], [0], bins=2
     )
     top = max(p, 1 - p)
@@ -36,10 +36,14 @@ def test_a_bin_holds_its_right_edge(p, b):
 def test_a_confidence_on_any_edge_belongs_to_the_bin_below():
     edges = np.arange(8, 16) / 15
     p = np.stack([edges, 1 - edges], axis=1)
-    assert tepid.Reliability.of(p, np.zeros(8, int)).count.tolist() == [0.0] * 7 + [1.0] * 8
+    assert (
+        tepid.summaries.Reliability.of(p, np.zeros(8, int)).count.tolist() == [0.0] * 7 + [1.0] * 8
+    )
     above = np.nextafter(edges[:-1], 1)
     p = np.stack([above, 1 - above], axis=1)
-    assert tepid.Reliability.of(p, np.zeros(7, int)).count.tolist() == [0.0] * 8 + [1.0] * 7
+    assert (
+        tepid.summaries.Reliability.of(p, np.zeros(7, int)).count.tolist() == [0.0] * 8 + [1.0] * 7
+    )
 
 
 def test_ece_has_fifteen_bins_by_default():
@@ -72,12 +76,12 @@ def test_logits_and_their_probabilities_score_the_same(network):
     p = tepid.Temperature(1.7, "", samples=0, classes=12, implied_accuracy=0)(z.astype(np.float64))
     for name in ("accuracy", "confidence", "nll", "brier", "ece"):
         measure = getattr(metrics, name)
-        of_logits = measure(tepid.Reliability.of_logits(z, y, temperature=1.7))
+        of_logits = measure(tepid.summaries.Reliability.of_logits(z, y, temperature=1.7))
         assert measure(y, p) == pytest.approx(of_logits, rel=1e-9)
 
 
 def test_nll_of_logits_is_right_where_the_probability_underflows():
-    reliability = tepid.Reliability.of_logits([[0.0, 2000.0]], [0])
+    reliability = tepid.summaries.Reliability.of_logits([[0.0, 2000.0]], [0])
     assert metrics.nll(reliability) == pytest.approx(2000)
     assert metrics.brier(reliability) == pytest.approx(2)
 
@@ -86,12 +90,12 @@ def test_an_impossible_label_has_infinite_nll_unless_it_weighs_nothing():
     p = [[1.0, 0.0], [0.5, 0.5]]
     assert metrics.nll([1, 0], p) == math.inf
     assert metrics.nll([1, 0], p, sample_weight=[0, 1]) == pytest.approx(math.log(2))
-    assert metrics.nll(tepid.Reliability.of_logits([[0.0, -np.inf]], [1])) == math.inf
+    assert metrics.nll(tepid.summaries.Reliability.of_logits([[0.0, -np.inf]], [1])) == math.inf
 
 
 def test_no_rows_have_no_measure():
     for name in ("accuracy", "confidence", "nll", "brier", "ece"):
-        assert math.isnan(getattr(metrics, name)(tepid.Reliability.zero()))
+        assert math.isnan(getattr(metrics, name)(tepid.summaries.Reliability.zero()))
 
 
 def test_weights_weigh():

@@ -80,7 +80,7 @@ def test_a_row_says_what_an_independent_computation_says():
     expected = np.histogram(-confidence, -edges[::-1])[0][::-1] / 200  # bins closed on the right
     np.testing.assert_allclose(share, expected)
     # The monitor has a kernel of its own: thresholds agree to what UTS takes for a tie.
-    theta = tepid.Tails.of(z).thresholds()
+    theta = tepid.summaries.Tails.of(z).thresholds()
     np.testing.assert_allclose(monitor.thresholds, theta, rtol=tepid.summaries.tails.TOLERANCE)
 
 
@@ -146,6 +146,25 @@ def test_false_alarms_come_as_often_as_stated(fashion, chunks, rate, half_life):
     alarms = _alarms(fashion[0], chunks, rules, 1 if half_life is None else 6, trials)
     low, high = stats.binom.interval(0.9999, trials, rate)
     assert low <= alarms <= high
+
+
+@pytest.mark.parametrize(
+    ("chunks", "rate", "threshold"),
+    [
+        (3, 0.05, 0.9),
+        pytest.param(12, 0.05, 0.5, marks=pytest.mark.slow),
+        pytest.param(12, 0.05, 0.99, marks=pytest.mark.slow),
+        pytest.param(12, 0.05, 0.05, marks=pytest.mark.slow),  # which accepts every row
+    ],
+)
+def test_two_limits_together_give_no_more_false_alarms_than_stated(
+    fashion, chunks, rate, threshold
+):
+    trials = 500
+    rules = Rules(false_alarms=rate, threshold=threshold)
+    alarms = _alarms(fashion[0], chunks, rules, 1, trials)
+    low, high = stats.binom.interval(0.9999, trials, rate)
+    assert low / 3 <= alarms <= high
 
 
 def test_a_change_of_confidence_is_seen():
@@ -339,6 +358,143 @@ def test_an_estimate_needs_rows():
         watching(reestimate=True).estimate()
 
 
+# The deployed threshold
+
+
+@pytest.mark.parametrize("reestimate", [False, True])
+def test_accepted_rows_are_counted_exactly(reestimate):
+    monitor = watching(chunk=200, threshold=0.8, reestimate=reestimate)
+    z = made(400, seed=1)
+    first, second = monitor.update(z)
+    for row, part in ((first, z[:200]), (second, z[200:])):
+        confidence = softmax(part / T).max(axis=1)
+        accepted = confidence >= 0.8
+        assert 0 < accepted.sum() < 200
+        assert row["accepted_share"] == accepted.mean()
+        assert row["expected_precision"] == pytest.approx(confidence[accepted].mean(), abs=1e-6)
+        assert row["implied_accuracy"] == pytest.approx(confidence.mean(), abs=CONFIDENCE)
+
+
+def test_the_limits_of_the_accepted_share_are_those_of_the_prediction_interval():
+    z = made(1000)
+    monitor = Monitor.from_reference(z, T, chunk=90, rules=Rules(threshold=0.8, false_alarms=0.02))
+    (row,) = monitor.update(made(90, seed=1))
+    shares = (softmax(z[:990] / T).max(axis=1) >= 0.8).reshape(11, 90).mean(axis=1)
+    smoothed = (990 * shares.mean() + 2) / 994
+    spread = max(np.sqrt(90) * shares.std(ddof=1), np.sqrt(smoothed * (1 - smoothed)))
+    half = stats.t.ppf(0.995, 10) * spread * np.sqrt(1 / 90 + 1 / 990)
+    assert row["accepted_lower"] == pytest.approx(shares.mean() - half, rel=1e-6)
+    assert row["accepted_upper"] == pytest.approx(shares.mean() + half, rel=1e-6)
+    drift = (row["accepted_share"] - shares.mean()) / half
+    assert row["accepted_drift"] == pytest.approx(drift, abs=1e-6)
+    # Both limits share the false alarms.
+    confidence = softmax(z[:990] / T).max(axis=1).reshape(11, 90).mean(axis=1)
+    wide = stats.t.ppf(0.995, 10) * confidence.std(ddof=1) * np.sqrt(1 + 1 / 11)
+    assert row["upper"] - row["lower"] == pytest.approx(2 * wide, rel=1e-5)
+
+
+def test_a_change_of_the_accepted_share_is_seen():
+    rules = {"limits": (0.0, 1.0), "threshold": 0.8}  # the implied accuracy never alerts
+    monitor = watching(chunk=200, **rules)
+    rows = [*monitor.update(made(400, seed=5)), *monitor.update(made(200, seed=6, scale=2.0))]
+    assert [row["alert"] for row in rows] == [False, False, True]
+    assert rows[-1]["accepted_drift"] < -1
+    assert abs(rows[-1]["drift"]) < 1
+    assert monitor.reading()["alerts_total"] == 1
+
+
+def test_fixed_limits_of_the_accepted_share():
+    monitor = watching(limits=(0.0, 1.0), threshold=0.8, accepted_limits=(0.0, 0.1))
+    (row,) = monitor.update(made(100, seed=5))
+    assert row["accepted_share"] > 0.1
+    assert (row["accepted_lower"], row["accepted_upper"], row["alert"]) == (0.0, 0.1, True)
+
+
+def test_a_chunk_without_an_accepted_row_has_no_precision():
+    (row,) = watching(threshold=0.8).update(made(100) * 0)
+    assert row["accepted_share"] == 0
+    assert row["expected_precision"] is None
+    assert row["alert"]
+
+
+def test_a_reference_that_accepts_every_row_does_not_alert_on_one():
+    z = 40 * made(1000, scale=3.0)
+    monitor = Monitor.from_reference(z, T, chunk=500, rules=Rules(threshold=0.4))
+    served = z[:500].copy()
+    assert monitor.update(served)[0]["accepted_share"] == 1
+    served[0] = 0
+    (row,) = monitor.update(served)
+    assert row["accepted_share"] == 1 - 1 / 500
+    assert not row["alert"]
+
+
+def test_without_a_threshold_nothing_is_said_of_accepted_rows():
+    (row,) = watching().update(made(100))
+    for name in ("share", "lower", "upper", "drift"):
+        assert row[f"accepted_{name}"] is None
+    assert row["expected_precision"] is None
+
+
+# The temperature of recent rows with other evidence
+
+
+@pytest.fixture(scope="module")
+def recent(network):
+    """A monitor whose window holds the last 2000 of 4000 rows, and those rows with labels."""
+    z, y = network
+    monitor = Monitor.from_reference(z, 2.0, chunk=2000, rules=Rules(reestimate=True))
+    monitor.update(z)
+    return monitor, z[2000:], y[2000:]
+
+
+@pytest.mark.parametrize("kinds", [(), ("accuracy",), ("labeled",), ("accuracy", "labeled")])
+def test_recent_rows_are_calibrated_as_by_the_library(recent, kinds):
+    monitor, z, y = recent
+    given = {"accuracy": (0.78, 0.1), "labeled": (z[:200], y[:200])}
+    evidence = {kind: given[kind] for kind in kinds}
+    found, rows = monitor.calibrate(**evidence), tepid.calibrate(z, **evidence)
+    assert (found.verdict, found.status, found.samples) == (rows.verdict, rows.status, 2000)
+    assert found.evidence.keys() == rows.evidence.keys()
+    # The thresholds of UTS are those of the reference, and its lattice is coarser.
+    assert found.value == pytest.approx(rows.value, rel=0.02)
+    assert found.interval == pytest.approx(rows.interval, rel=0.05)
+
+
+def test_unreliable_evidence_on_recent_rows_is_warned_of(recent):
+    monitor, z, y = recent
+    with pytest.warns(tepid.CalibrationWarning, match="contradicts"):
+        t = monitor.calibrate(accuracy=(0.999, 0.0001), labeled=(z[:500], y[:500]))
+    assert t.tension
+
+
+def test_recent_rows_without_evidence_of_a_temperature_keep_one():
+    monitor = watching(reestimate=True)
+    monitor.update(0.1 * made(100))
+    t = monitor.calibrate()
+    assert (t.value, t.verdict) == (1.0, "keep")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "sentence"),
+    [
+        ({"accuracy": 2}, "accuracy must be in"),
+        ({"accuracy": {"a": 0.9}}, "accuracy must be one for all rows, got a mapping"),
+        ({"labeled": made(3)}, "labeled must be a pair"),
+        ({"labeled": (made(3), [-1] * 3)}, "at least one row"),
+        ({"labeled": (made(3, k=4), [0] * 3)}, "labeled must have the 5 classes of logits, got 4"),
+    ],
+)
+def test_evidence_on_recent_rows_that_does_not_fit_is_refused(evidence, sentence):
+    monitor = watching(reestimate=True)
+    with pytest.raises(tepid.InputError, match="must have seen a row"):
+        monitor.calibrate(**evidence)
+    monitor.update(made(100))
+    with pytest.raises(tepid.InputError, match=sentence):
+        monitor.calibrate(**evidence)
+    with pytest.raises(tepid.InputError, match="reestimate=True"):
+        watching().calibrate(**evidence)
+
+
 # Sampling
 
 
@@ -440,7 +596,11 @@ def foreign(monkeypatch):
     return torch.from_numpy
 
 
-@pytest.mark.parametrize("rules", [{}, {"reestimate": True}, {"sample": 0.7}])
+@pytest.mark.parametrize(
+    "rules",
+    [{}, {"reestimate": True}, {"sample": 0.7}, {"threshold": 0.8},
+     {"threshold": 0.8, "reestimate": True}],
+)  # fmt: skip
 @pytest.mark.parametrize("shape", ["(n, 5)", "(n,)", "(n, 1)", "(n, 2)"])
 def test_an_array_that_numpy_cannot_read_is_summed_where_it_lives(foreign, shape, rules):
     z = {"(n, 5)": made(400), "(n,)": made(400, 1)[:, 0], "(n, 1)": made(400, 1)}.get(
@@ -460,6 +620,8 @@ def test_an_array_that_numpy_cannot_read_is_summed_where_it_lives(foreign, shape
         assert a["implied_accuracy"] == pytest.approx(b["implied_accuracy"], abs=CONFIDENCE)
         assert a["mean_confidence"] == pytest.approx(b["mean_confidence"], abs=CONFIDENCE)
         assert a["alert"] == b["alert"]
+        assert a["accepted_share"] == b["accepted_share"]
+        assert a["expected_precision"] == pytest.approx(b["expected_precision"], abs=1e-6)
     np.testing.assert_allclose(here.thresholds, there.thresholds, rtol=1e-5)
 
 
@@ -478,7 +640,7 @@ def test_one_row_is_a_batch():
         (lambda _: Monitor.from_reference(made(10), T), "chunk or period must be given"),
         (lambda _: Monitor.from_reference(made(10), T, chunk=5, period=1), "and not both"),
         (lambda _: Monitor.from_reference(made(19), T, chunk=10), "at least 2 chunks.* got 1 from"),
-        (lambda _: Monitor.from_reference(made(19), T, chunk=0), "chunk must be at least one row"),
+        (lambda _: Monitor.from_reference(made(19), T, chunk=0), "chunk must be at least 1, got 0"),
         (lambda _: Monitor.from_reference(made(9), -1, chunk=2), "temperature must be a number"),
         (lambda _: Monitor.from_reference(made(9), T, period=2), "times must be given with period"),
         (lambda _: Monitor.from_reference(made(9), T, period=0), "period must be a number of sec"),
@@ -490,7 +652,16 @@ def test_one_row_is_a_batch():
         (lambda _: Rules(false_alarms=0), "false_alarms must be in"),
         (lambda _: Rules(sample=1.5), "sample must be in"),
         (lambda _: Rules(half_life=0), "half_life must be"),
+        (lambda _: Rules(half_life=10**400), "half_life must be a number"),
+        (lambda _: Rules(seed=-1), "seed must be at least 0, got -1"),
+        (lambda m: Monitor(m.reference, Rules(bins=7)), "bins must be that of the reference, 15"),
+        (lambda m: Monitor(m.reference, Rules(reestimate=True)), "reestimate must be that of the"),
+        (lambda m: Monitor(m.reference, Rules(threshold=0.9)), "threshold must be that of the"),
         (lambda _: Rules(limits=(0.9, 0.1)), "limits must be"),
+        (lambda _: Rules(threshold=0), r"threshold must be in \(0, 1\], got 0"),
+        (lambda _: Rules(threshold=90), r"threshold must be in \(0, 1\], got 90"),
+        (lambda _: Rules(threshold=1, accepted_limits=(1, 0)), "accepted_limits must be"),
+        (lambda _: Rules(accepted_limits=(0, 1)), "accepted_limits must go with a threshold"),
         (lambda _: Rules(remember=0), "remember must be"),
         (lambda _: Rules(bins=0), "bins must be"),
         (lambda _: Outputs(every=0), "every must be at least 1"),
@@ -517,7 +688,15 @@ def test_a_temperature_of_other_classes_is_refused():
 # Files
 
 
-@pytest.mark.parametrize("rules", [{}, {"half_life": 3.0, "reestimate": True, "limits": (0.1, 1)}])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {},
+        {"half_life": 3.0, "reestimate": True, "limits": (0.1, 1)},
+        {"half_life": 3.0, "threshold": 0.8},
+        {"threshold": 0.8, "accepted_limits": (0.5, 1)},
+    ],
+)
 def test_a_saved_monitor_goes_on_where_it_was(tmp_path, rules):
     monitor = watching(sample=0.9, **rules)
     for seed in range(5):
@@ -592,6 +771,21 @@ def test_a_killed_process_loses_at_most_the_batch_that_was_not_saved(tmp_path):
         assert 0 <= len(rows) - total // 10 <= 1
         others = {path.name for path in tmp_path.iterdir()} - {state.name, log.name}
         assert all(name.startswith(".") and name.endswith(".tmp") for name in others)
+
+
+def test_the_log_and_merged_replicas_have_the_accepted_share(tmp_path):
+    outputs = Outputs(log=tmp_path / "log.jsonl")
+    rules = Rules(threshold=0.8)
+    monitor = Monitor.from_reference(made(1000), T, chunk=100, rules=rules, outputs=outputs)
+    monitor.update(made(250, seed=1), time=1.0)
+    assert read_log(outputs.log) == monitor.history
+    other = watching(threshold=0.8)
+    other.update(made(50, seed=2), time=2.0)
+    rows = (monitor + other).history
+    z = np.concatenate([made(250, seed=1)[200:], made(50, seed=2)])
+    assert rows[-1]["accepted_share"] == (softmax(z / T).max(axis=1) >= 0.8).mean()
+    with pytest.raises(tepid.InputError, match="must share their reference"):
+        monitor + watching(threshold=0.7)
 
 
 def test_the_log_has_a_line_for_each_chunk(tmp_path):
@@ -733,7 +927,7 @@ def _metrics(client, text):
 
 
 def test_prometheus_reads_the_numbers_of_the_monitor(client):
-    monitor = watching(reestimate=True)
+    monitor = watching(reestimate=True, threshold=0.5)
     families, values = _metrics(client, prometheus.exposition(monitor))
     assert values == {
         "tepid_temperature": T,
@@ -750,6 +944,11 @@ def test_prometheus_reads_the_numbers_of_the_monitor(client):
     assert values["tepid_implied_accuracy_lower_ratio"] == reading["lower"]
     assert values["tepid_implied_accuracy_upper_ratio"] == reading["upper"]
     assert values["tepid_drift_score"] == reading["drift"] < -1
+    assert values["tepid_accepted_share_ratio"] == reading["accepted_share"]
+    assert values["tepid_accepted_share_lower_ratio"] == reading["accepted_lower"]
+    assert values["tepid_accepted_share_upper_ratio"] == reading["accepted_upper"]
+    assert values["tepid_accepted_drift_score"] == reading["accepted_drift"] < -1
+    assert values["tepid_expected_precision_ratio"] == reading["expected_precision"]
     assert values["tepid_alert"] == values["tepid_alerts_total"] == 1
     assert values["tepid_estimated_temperature"] == reading["estimated_temperature"]
     assert (values["tepid_rows_total"], values["tepid_open_rows"]) == (130, 30)

@@ -852,6 +852,7 @@ def test_damaged_bytes_are_refused_in_one_line_or_give_a_valid_model(rng):
 # --- the command
 
 
+@pytest.mark.filterwarnings("ignore::tepid.CalibrationWarning")
 def test_one_command_leads_from_a_model_to_a_calibrated_model(tepid_here):
     posterior = 20 * RNG.normal(size=(2000, 12))
     labels = (posterior + RNG.gumbel(size=posterior.shape)).argmax(axis=1)
@@ -862,19 +863,35 @@ def test_one_command_leads_from_a_model_to_a_calibrated_model(tepid_here):
     np.savez("in.npz", x=z, labels=labels)
     old = 1.3 * z + RNG.normal(size=z.shape)
     np.savez("old.npz", logits=old, labels=labels)
-    evidence = {
-        (): tepid.uts(z),
-        ("--accuracy", "0.8"): tepid.match_accuracy(z, 0.8),
-        ("--correct", "90", "--of", "100"): tepid.match_accuracy(
-            z, tepid.counted(90, 100)[0], standard_error=tepid.counted(90, 100)[1]
-        ),
-        ("--guarded",): tepid.guarded(z),
-        ("--guarded", "--budget", "0.01"): tepid.guarded(z, budget=0.01),
-        ("--deviations", "2"): tepid.uts(z, deviations=2.0),
-        ("--debias",): tepid.uts(z, debias=True),
-        ("--source", "old.npz"): tepid.from_source(z, old, labels),
-        ("--labels", "in.npz#labels"): tepid.temperature_scaling(z, labels),
-    }
+    np.savez("few.npz", logits=z[:80], labels=labels[:80])
+    peer = z + 9 * RNG.normal(size=z.shape).astype(np.float32)
+    np.save("peer.npy", peer)
+    part = np.where(np.arange(2000) < 100, labels, -1)
+    np.save("part.npy", part)
+    names = [f"class {i}" for i in range(12)]
+    Path("names.txt").write_text("\n".join(names))
+    lines = [f"{row},{names[labels[row]]}" for row in range(0, 2000, 9)]
+    Path("judge.csv").write_text("\n".join(["id,label", *lines]))
+    judged = np.where(np.arange(2000) % 9 == 0, labels, -1)
+    few = (z[:80], labels[:80])
+    given = {
+        (): {},
+        ("--accuracy", "0.8"): {"accuracy": 0.8},
+        ("--accuracy", "90/100"): {"accuracy": tepid.Counted(90, 100)},
+        ("--source", "old.npz"): {"source": (old, labels)},
+        ("--labeled", "few.npz"): {"labeled": few},
+        ("--models", "peer.npy"): {"models": [peer]},
+        ("--models", "peer.npy", "--models", "old.npz#logits"): {"models": [peer, old]},
+        ("--reference", "peer.npy"): {"reference": peer},
+        ("--reference", "judge.csv", "--classes", "names.txt"): {"reference": judged},
+        ("--labels", "in.npz#labels"): {"labels": labels},
+        ("--labels", "part.npy"): {"labels": part},
+        ("--labels", "judge.csv", "--classes", ",".join(names)): {"labels": judged},
+        ("--labels", "part.npy", "--accuracy", "0.9±0.01", "--reference", "peer.npy"): {
+            "labels": part, "accuracy": (0.9, 0.01), "reference": peer,
+        },
+    }  # fmt: skip
+    evidence = {options: tepid.calibrate(z, **same) for options, same in given.items()}
     answers = [wanted.value for wanted in evidence.values()]
     assert len(set(answers)) == len(answers)  # so that no option can be another's
     for options, wanted in evidence.items():
@@ -918,6 +935,28 @@ def test_the_command_says_what_has_changed(options, said, tepid_here):
     assert said in out
 
 
+def test_the_command_prints_the_verdict_and_keep_gives_a_plain_softmax(tepid_here):
+    _classifier()
+    np.save("x.npy", X)
+    args = ("onnx", "m.onnx", "--data", "x.npy", "-o", "out.onnx")
+    code, out, err = tepid_here(*args, "--save-calibration", "c.json")
+    assert code == 0
+    assert "verdict: keep. Logits alone do not identify T" in out
+    assert "next step: Label 25 random rows" in out
+    assert "The model gets T = 1: its probabilities are a plain softmax" in err
+    _close(_run("out.onnx")["z"], _softmax(X @ W, 1.0))
+    code, out, err = tepid_here("onnx", "m.onnx", "-c", "c.json", "-o", "again.onnx")
+    assert code == 0
+    assert "verdict: keep." in out
+    assert "The model gets T = 1" in err
+    _, out, err = tepid_here(*args, "--accuracy", "300/400")
+    assert re.search(r"verdict: (use|check)\. T lowers the expected log loss", out)
+    assert "plain softmax" not in err
+    np.save("z.npy", X @ W)
+    noted = tepid_here("apply", "c.json", "z.npy", "-o", "p.npy")[2]
+    assert "The verdict on this calibration is keep." in noted
+
+
 def test_the_temperatures_of_groups_are_not_in_a_model_and_that_is_said(tepid_here):
     _classifier()
     one = tepid.Temperature(T, "uts", samples=9, classes=4, implied_accuracy=0.9)
@@ -939,12 +978,12 @@ def test_the_temperatures_of_groups_are_not_in_a_model_and_that_is_said(tepid_he
         (["-c", "c.json", "--data", "x.npy"], "--calibration or --data, got both"),
         (["-c", "c.json", "--accuracy", "0.9"], "--accuracy must go with --data"),
         (["-c", "c.json", "--save-calibration", "d.json"], "--save-calibration must go with --dat"),
-        (["-c", "c.json", "--debias"], "--debias must go with --data"),
-        (["-c", "c.json", "--deviations", "2"], "--deviations must go with --data"),
-        (["--data", "x.npy", "--budget", "0.1"], "--budget must go with --guarded, got it alone"),
-        (["--data", "x.npy", "--guarded", "--debias"], "must go with logits alone, got them"),
+        (["-c", "c.json", "--models", "x.npy"], "--models must go with --data"),
+        (["-c", "c.json", "--classes", "a,b"], "--classes must go with --data"),
         (["--data", "x.npy", "--save-calibration", "d.txt"], "output must end in .json, got d.txt"),
-        (["--data", "x.npy", "--accuracy", "0.9", "--guarded"], "evidence must be of one kind"),
+        (["--data", "x.npy", "--accuracy", "193"], "accuracy must be in [0, 1], got 193.0"),
+        (["--data", "x.npy", "--reference", "y.npy"], "evidence file must exist, got y.npy"),
+        (["--data", "x.npy", "--models", "x.npy"], "model 1 must have the 4 classes of logits"),
         (["--data", "nan.npy"], "logits must be finite, or -inf for a masked class, got nan for"),
         (["--data", "x.npy", "--labels", "x.npy"], "labels must have one entry for each of the 40"),
     ],

@@ -47,9 +47,17 @@ def data(fashion):
     return fashion[0][:4000], fashion[1][:4000]
 
 
+def few_labels(z, y):
+    """The temperature of 25 labels."""
+    known = np.full(len(y), -1)
+    rows = np.random.default_rng(0).permutation(len(y))[:25]
+    known[rows] = y[rows]
+    return tepid.calibrate(z, labels=known)
+
+
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory, data):
-    """Reports with labels and pictures, without labels, and of many classes."""
+    """Reports with labels and pictures, without labels, of a few labels, and of many classes."""
     folder = tmp_path_factory.mktemp("reports")
     z, y = data
     demo = tepid.demo.fashion()
@@ -57,6 +65,7 @@ def reports(tmp_path_factory, data):
     images = {r: i for r, i in zip(rows, demo["images"], strict=True) if r < 4000}
     tepid.report.write(folder / "labels.html", z, labels=y, names=demo["names"], images=images)
     tepid.report.write(folder / "alone.html", z)
+    tepid.report.write(folder / "checked.html", z, labels=y, temperatures=[few_labels(z, y)])
     rng = np.random.default_rng(5)
     posterior = 3 * rng.normal(size=(1500, 300))
     names = [f"kind {k}" for k in range(299)] + ["</script><img src=x onerror=alert(1)>"]
@@ -102,7 +111,7 @@ def _readings(page):
 def _agrees(page, z, y):
     """The numbers shown are those of the library at the temperature where the slider stands."""
     data = page.evaluate("data.stops.t[Number(slider.value)]")
-    exact = tepid.Reliability.of_logits(z, y, temperature=data)
+    exact = tepid.summaries.Reliability.of_logits(z, y, temperature=data)
     shown = _readings(page)
     half = 0.5 + 0.05  # of the last digit, and the float32 of a row at the edge of its bin
     assert shown["confidence"] == pytest.approx(
@@ -177,6 +186,95 @@ def test_the_charts_follow_the_slider(opened):
     assert all(a != b for a, b in zip(before, drawn(), strict=True))
 
 
+def _accepts(page, z, y):
+    """The shares shown are those of the library at both sliders; returns T and the threshold."""
+    t, threshold = page.evaluate(
+        "[data.stops.t[Number(slider.value)], accept.edges[Number(thresholdSlider.value)]]"
+    )
+    confidence = tepid.Temperature(t, "t", samples=1, classes=10, implied_accuracy=1)(z).max(axis=1)
+    accepted = confidence > threshold
+    right = z.argmax(axis=1) == y
+    exact = {"share": accepted.mean()}
+    if accepted.any():
+        exact |= {"expected": confidence[accepted].mean(), "realized": right[accepted].mean()}
+    for name, value in exact.items():
+        shown = page.locator(f"#read-{name}").inner_text()
+        # Of 4000 rows, one at an edge in float32 is 0.025 %.
+        assert float(shown.removesuffix(" %")) == pytest.approx(100 * value, abs=0.06), name
+    assert float(page.locator("#threshold-value").inner_text()) == pytest.approx(
+        threshold, abs=1e-4
+    )
+    return t, threshold
+
+
+@pytest.mark.slow
+def test_the_slider_of_the_threshold_moves_by_keyboard_and_by_itself(opened, data):
+    z, y = data
+    page = opened("checked")
+    start = _accepts(page, z, y)
+    page.locator("#threshold").focus()
+    seen = [start]
+    for key in ("ArrowRight", "ArrowRight", "PageUp", "Home", "End"):
+        page.keyboard.press(key)
+        seen.append(_accepts(page, z, y))
+    assert len({threshold for _, threshold in seen}) == 6
+    assert {t for t, _ in seen} == {start[0]}
+    said = page.locator("#threshold").get_attribute("aria-valuetext")
+    assert said.startswith("threshold 0.9993, accepted share")
+    page.keyboard.press("Home")
+    assert page.locator("#read-share").inner_text() == "100.00 %"
+
+
+@pytest.mark.slow
+def test_both_sliders_of_the_temperature_move_each_other_and_leave_the_threshold(opened, data):
+    z, y = data
+    page = opened("checked")
+    t, threshold = _accepts(page, z, y)
+    before = page.locator("#chart-accepted > svg").inner_html()
+    page.locator("#slider-beside").focus()
+    page.keyboard.press("ArrowRight")
+    warmer, same = _accepts(page, z, y)
+    assert warmer > t
+    assert same == threshold
+    assert page.locator("#chart-accepted > svg").inner_html() != before
+    assert page.locator("#temperature").inner_text() == f"{warmer:.4g}"
+    page.locator("#slider").focus()
+    page.keyboard.press("ArrowLeft")
+    assert _accepts(page, z, y) == (t, threshold)
+    assert page.locator("#temperature-beside").inner_text() == f"{t:.4g}"
+
+
+@pytest.mark.slow
+def test_each_promise_goes_to_its_threshold_and_temperature(opened, data):
+    z, y = data
+    t = few_labels(z, y)
+    page = opened("checked")
+    buttons = page.locator("#promises button")
+    assert buttons.count() == 6
+    page.locator("#slider").focus()
+    page.keyboard.press("End")
+    for i in range(buttons.count()):
+        text = buttons.nth(i).inner_text().replace("\u00a0", " ")
+        found = t.threshold(z, precision=float(text.partition(" %")[0]) / 100)
+        exact = found.cautious if "cautious" in text else found.accepted
+        buttons.nth(i).press("Enter")
+        at, threshold = _accepts(page, z, y)
+        assert at == pytest.approx(t.value, rel=1e-6)
+        assert 0 <= threshold - exact.threshold < 0.011  # the next stop of the slider
+        assert buttons.nth(i).get_attribute("aria-pressed") == "true"
+
+
+@pytest.mark.slow
+def test_logits_alone_have_a_slider_without_a_promise(opened):
+    page = opened("alone")
+    assert page.locator("#promises button").count() == 0
+    assert page.locator("#read-expected").count() == 0
+    page.locator("#threshold").focus()
+    before = page.locator("#read-share").inner_text()
+    page.keyboard.press("End")
+    assert page.locator("#read-share").inner_text() != before
+
+
 @pytest.mark.slow
 def test_empty_bins_are_blank_and_others_have_a_whisker(opened):
     page = opened()
@@ -195,7 +293,17 @@ def test_the_page_can_be_used_from_the_keyboard_alone(opened):
     for _ in range(80):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.id || document.activeElement.className"))
-    assert {"theme", "slider", "find", "more", "class", "scroll", "skip"} <= reached
+    assert {
+        "theme",
+        "slider",
+        "slider-beside",
+        "threshold",
+        "find",
+        "more",
+        "class",
+        "scroll",
+        "skip",
+    } <= reached
     page.locator("#find").focus()
     page.keyboard.type("KIND 29")
     assert page.locator("#classes tbody tr").count() == 10
@@ -219,12 +327,14 @@ def test_a_table_of_many_classes_is_no_wall(opened):
     heads.nth(0).locator("button").click()
     assert heads.nth(0).get_attribute("aria-sort") == "ascending"
     assert rows.nth(0).locator("th").inner_text() == "kind 0"
-    heads.nth(4).locator("button").press("Enter")
-    assert heads.nth(4).get_attribute("aria-sort") == "descending"
-    theta = [float(t) for t in rows.locator("td:nth-child(5)").all_inner_texts()]
+    theta_at = heads.all_inner_texts().index("θ_k")
+    heads.nth(theta_at).locator("button").press("Enter")
+    assert heads.nth(theta_at).get_attribute("aria-sort") == "descending"
+    last = f"td:nth-child({theta_at + 1})"
+    theta = [float(t) for t in rows.locator(last).all_inner_texts()]
     assert theta == sorted(theta, reverse=True)
-    heads.nth(4).locator("button").press("Enter")
-    assert float(rows.nth(0).locator("td:nth-child(5)").inner_text()) <= min(theta)
+    heads.nth(theta_at).locator("button").press("Enter")
+    assert float(rows.nth(0).locator(last).inner_text()) <= min(theta)
 
 
 @pytest.mark.slow
@@ -244,7 +354,7 @@ def test_the_division_shows_every_row_once(opened, data):
     page.locator("#class").select_option("6")
     label = page.locator("#chart-division > svg").get_attribute("aria-label")
     z = data[0]
-    theta = tepid.Tails.of(z).thresholds()[6]
+    theta = tepid.summaries.Tails.of(z).thresholds()[6]
     assert f"{(z.argmax(axis=1) == 6).sum()} predicted so" in label
     assert f"{theta:.3g}" in label
     assert page.locator("#chart-division .drawn").count() > 2
@@ -290,7 +400,7 @@ CONTRAST = """() => {
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
 def test_text_can_be_read_and_nothing_is_cut_off(opened, scheme, size, tmp_path):
-    page = opened("labels", size, scheme)
+    page = opened("checked", size, scheme)
     worst, where = page.evaluate(CONTRAST)
     assert worst >= 4.5, where
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -318,7 +428,7 @@ OVERLAPS = """() => [...document.querySelectorAll("svg[role=img]")].flatMap((svg
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["labels", "alone", "many"])
+@pytest.mark.parametrize("name", ["labels", "alone", "checked", "many"])
 def test_the_labels_of_a_chart_do_not_overlap(opened, name):
     for size in SIZES:
         assert opened(name, size).evaluate(OVERLAPS) == []

@@ -20,13 +20,15 @@ Y = np.array([0, 0, 0, 0, 1])
 @pytest.fixture
 def made():
     """Five bins, of which the two lowest are empty: .55 in the third, 2 × .65, .9 and .95."""
-    return tepid.Reliability.of(P, Y, bins=5)
+    return tepid.summaries.Reliability.of(P, Y, bins=5)
 
 
 @pytest.fixture
 def curve(network):
     z, y = network
-    return tepid.Curve.of(z, labels=y, thresholds=tepid.Tails.of(z).thresholds())
+    return tepid.summaries.Curve.of(
+        z, labels=y, thresholds=tepid.summaries.Tails.of(z).thresholds()
+    )
 
 
 @pytest.fixture
@@ -62,31 +64,31 @@ def test_the_interval_is_wilsons(n, data):
     stats = pytest.importorskip("scipy.stats")
     right = data.draw(st.integers(0, n))
     y = np.r_[np.zeros(right, int), np.ones(n - right, int)]
-    (b,) = plots.bins(tepid.Reliability.of(np.tile([0.8, 0.2], (n, 1)), y))
+    (b,) = plots.bins(tepid.summaries.Reliability.of(np.tile([0.8, 0.2], (n, 1)), y))
     exact = stats.binomtest(right, n).proportion_ci(0.95, method="wilson")
     assert b.interval == pytest.approx((exact.low, exact.high), abs=1e-12)
     assert 0 <= b.interval[0] <= b.accuracy <= b.interval[1] <= 1
 
 
 def test_a_weight_of_two_counts_as_two_rows():
-    twice = plots.bins(tepid.Reliability.of(P, Y, sample_weight=np.full(5, 2.0)))
-    assert twice == plots.bins(tepid.Reliability.of(np.r_[P, P], np.r_[Y, Y]))
+    twice = plots.bins(tepid.summaries.Reliability.of(P, Y, sample_weight=np.full(5, 2.0)))
+    assert twice == plots.bins(tepid.summaries.Reliability.of(np.r_[P, P], np.r_[Y, Y]))
 
 
 def test_no_rows_give_an_empty_table():
-    assert plots.bins(tepid.Reliability.zero()) == ()
-    assert plots.covered(tepid.Reliability.zero()) == ()
+    assert plots.bins(tepid.summaries.Reliability.zero()) == ()
+    assert plots.covered(tepid.summaries.Reliability.zero()) == ()
 
 
 def test_the_weighted_gaps_of_the_table_are_the_calibration_error(fashion):
-    r = tepid.Reliability.of_logits(*fashion)
+    r = tepid.summaries.Reliability.of_logits(*fashion)
     gap = sum(b.share * abs(b.confidence - b.accuracy) for b in plots.bins(r))
     assert gap == pytest.approx(tepid.metrics.ece(r), rel=1e-12)
 
 
 def test_a_labeled_curve_has_the_table_of_its_reliability(network, curve):
     for temperature in (1.0, 2.0):
-        r = tepid.Reliability.of_logits(*network, temperature=temperature)
+        r = tepid.summaries.Reliability.of_logits(*network, temperature=temperature)
         table = plots.bins(curve, temperature=temperature)
         for b, exact in zip(table, plots.bins(r), strict=True):
             assert (b.low, b.rows) == (exact.low, exact.rows)
@@ -96,7 +98,7 @@ def test_a_labeled_curve_has_the_table_of_its_reliability(network, curve):
 
 
 def test_a_curve_without_labels_knows_no_accuracy(network):
-    table = plots.bins(tepid.Curve.of(network[0]))
+    table = plots.bins(tepid.summaries.Curve.of(network[0]))
     assert all(math.isnan(b.accuracy) and math.isnan(b.interval[0]) for b in table)
     assert sum(b.rows for b in table) == len(network[0])
 
@@ -154,7 +156,7 @@ def test_a_diagram_has_the_diagonal_and_the_rows_above(made):
 
 @pytest.mark.usefixtures("figures")
 def test_a_calibrated_side_is_not_in_the_legend():
-    ax = plots.reliability(tepid.Reliability.of([[0.8, 0.2]], [1]))
+    ax = plots.reliability(tepid.summaries.Reliability.of([[0.8, 0.2]], [1]))
     assert "underconfident" not in _labels(ax)
     assert "overconfident" in _labels(ax)
 
@@ -169,7 +171,7 @@ def test_the_histogram_draws_shares_and_marks_mean_and_accuracy(made):
 
 @pytest.mark.usefixtures("figures")
 def test_the_histogram_of_an_unlabeled_curve_softens_with_the_temperature(network):
-    curve = tepid.Curve.of(network[0])
+    curve = tepid.summaries.Curve.of(network[0])
     means = []
     for temperature in (1.0, 4.0):
         ax = plots.confidence(curve, temperature=temperature)
@@ -210,14 +212,14 @@ def test_the_loss_is_least_where_the_temperature_was_found(network, curve):
 def test_the_loss_of_labels_is_their_nll_at_every_temperature(network, curve):
     temperatures, losses = plots.loss(curve).lines[1].get_xydata().T
     for i in (60, 80, 101):
-        r = tepid.Reliability.of_logits(*network, temperature=temperatures[i])
+        r = tepid.summaries.Reliability.of_logits(*network, temperature=temperatures[i])
         assert losses[i] == pytest.approx(tepid.metrics.nll(r), rel=1e-3)
 
 
 @pytest.mark.usefixtures("figures")
 def test_a_mark_outside_the_window_is_inside_the_picture(network):
     z, y = network
-    curve = tepid.Curve.of(z, labels=y, lattice=tepid.Lattice.window(-1, 1))
+    curve = tepid.summaries.Curve.of(z, labels=y, lattice=tepid.summaries.Lattice.window(-1, 1))
     far = tepid.Temperature(9.0, "made", samples=1, classes=12, implied_accuracy=0.5)
     ax = plots.loss(curve, {"far": far})
     assert ax.get_xlim() == (0.5, 9.0)
@@ -228,7 +230,10 @@ def test_arrows_run_from_confidence_before_to_confidence_after(network):
     z, y = network
     parts = {"even": slice(0, None, 2), "odd": slice(1, None, 2)}
     before, after = (
-        {n: tepid.Reliability.of_logits(z[p], y[p], temperature=t) for n, p in parts.items()}
+        {
+            n: tepid.summaries.Reliability.of_logits(z[p], y[p], temperature=t)
+            for n, p in parts.items()
+        }
         for t in (1.0, 2.0)
     )
     ax = plots.arrows(before, after)
@@ -245,7 +250,7 @@ def test_arrows_run_from_confidence_before_to_confidence_after(network):
 @pytest.mark.usefixtures("figures")
 def test_one_pair_of_summaries_is_one_arrow_and_a_set_without_rows_is_none(made):
     assert len([t for t in plots.arrows(made, made).texts if hasattr(t, "arrow_patch")]) == 2
-    empty = tepid.Reliability.zero(5)
+    empty = tepid.summaries.Reliability.zero(5)
     ax = plots.arrows({"a": made, "b": empty}, {"a": made, "b": empty})
     assert [t.get_text() for t in ax.texts] == ["", "a"]
 
@@ -262,7 +267,7 @@ def test_every_class_has_a_bar_but_those_without_a_number():
 
 @pytest.mark.usefixtures("figures")
 def test_tails_are_drawn_as_their_thresholds(network):
-    tails = tepid.Tails.of(network[0])
+    tails = tepid.summaries.Tails.of(network[0])
     ax = plots.classes(tails)
     assert [b.get_width() for b in ax.containers[0]] == tails.thresholds().tolist()
     assert ax.get_xlabel() == "threshold of UTS"
@@ -311,8 +316,8 @@ def test_drawing_changes_no_setting_and_leaves_pyplot_alone():
         "    return {k: v for k in matplotlib.rcParams if k != 'backend'\n"
         "            for v in [matplotlib.rcParams[k]]}\n"
         "before = settings()\n"
-        "r = tepid.Reliability.of([[.8, .2], [.6, .4]], [0, 1])\n"
-        "c = tepid.Curve.of([[2., 0.], [0., 1.]], labels=[0, 0])\n"
+        "r = tepid.summaries.Reliability.of([[.8, .2], [.6, .4]], [0, 1])\n"
+        "c = tepid.summaries.Curve.of([[2., 0.], [0., 1.]], labels=[0, 0])\n"
         "p = tepid.plots\n"
         "for ax in (p.reliability(r), p.confidence(r), p.coverage(r), p.loss(c), p.arrows(r, r),\n"
         "           p.classes([1., 2.])):\n"
@@ -351,7 +356,7 @@ def test_the_two_gaps_are_told_apart_in_grayscale():
 @pytest.mark.parametrize("draw", [plots.reliability, plots.confidence, plots.coverage])
 def test_a_summary_of_no_rows_is_refused(draw):
     with pytest.raises(tepid.InputError, match=r"^data must have at least one row to be drawn"):
-        draw(tepid.Reliability.zero())
+        draw(tepid.summaries.Reliability.zero())
 
 
 @pytest.mark.parametrize(
@@ -363,16 +368,18 @@ def test_a_summary_of_no_rows_is_refused(draw):
             "temperature must be a node of the curve, of which 1.4142 is the nearest, got 1.5",
         ),
         (
-            lambda r, c: plots.bins(tepid.Curve.of([[1.0, 0.0]], bins=0)),
+            lambda r, c: plots.bins(tepid.summaries.Curve.of([[1.0, 0.0]], bins=0)),
             "curve must have bins to be drawn, got 0",
         ),
         (
-            lambda r, c: plots.loss(tepid.Curve.of([[1.0, 0.0]])),
+            lambda r, c: plots.loss(tepid.summaries.Curve.of([[1.0, 0.0]])),
             "curve must have pairs to have a loss, got none",
         ),
         (
             lambda r, c: plots.loss(
-                tepid.Curve.of([[1.0, 0.0]], labels=[0], lattice=tepid.Lattice.point(1.0))
+                tepid.summaries.Curve.of(
+                    [[1.0, 0.0]], labels=[0], lattice=tepid.summaries.Lattice.point(1.0)
+                )
             ),
             "curve must have at least two temperatures to be drawn, got 1",
         ),
@@ -414,3 +421,25 @@ def test_a_monitor_is_drawn_chunk_by_chunk_with_its_alerts():
     assert "alert" not in {line.get_label() for line in quiet.get_lines()}
     with pytest.raises(tepid.InputError, match="rows must hold at least one closed chunk"):
         tepid.plots.history([])
+    with pytest.raises(tepid.InputError, match="rows must come from a monitor with a threshold"):
+        tepid.plots.history(rows, accepted=True)
+
+
+def test_the_accepted_share_of_a_monitor_is_drawn_with_its_own_limits():
+    rng = np.random.default_rng(0)
+    rules = tepid.online.Rules(threshold=0.9, limits=(0.0, 1.0))
+    monitor = tepid.online.Monitor.from_reference(
+        3 * rng.normal(size=(2000, 5)), 1.5, chunk=200, rules=rules
+    )
+    monitor.update(3 * rng.normal(size=(400, 5)))
+    monitor.update(9 * rng.normal(size=(200, 5)))
+    rows = monitor.history
+    drawn = {
+        line.get_label(): line for line in tepid.plots.history(rows, accepted=True).get_lines()
+    }
+    shares = [row["accepted_share"] for row in rows]
+    np.testing.assert_allclose(drawn["accepted share"].get_ydata(), shares)
+    assert list(drawn["alert"].get_xdata()) == [2]
+    assert rows[2]["alert"]
+    inside = {line.get_label() for line in tepid.plots.history(rows).get_lines()}
+    assert "alert" not in inside

@@ -1,6 +1,7 @@
 """The report: its sums, its words, its size, and what hostile names can do to it."""
 
 import base64
+import dataclasses
 import html.parser
 import io
 import itertools
@@ -12,20 +13,15 @@ import zlib
 import numpy as np
 import PIL.Image
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.special import softmax
 from scipy.stats import binomtest
 
 import tepid
-from tepid.report import summaries
-from tepid.report.images import detect_format, encode_png, shrink
-from tepid.report.page import script_json
-from tepid.report.summaries import MOST_EXAMPLES, Examples
+from tepid.report.summaries import predict
 from tepid.summaries.reliability import wilson_interval
-from tests import strategies
 from tests.precision import CONFIDENCE
 
+MOST_EXAMPLES = 12
 EVIL = "</script><script>alert(1)</script><!-- & \" ' <img src=x onerror=alert(1)> \u2028"
 
 
@@ -73,133 +69,145 @@ def _temperature(value=1.5, method="uts", classes=12, **kwargs):
     return tepid.Temperature(value, method, classes=classes, **fields)
 
 
+def _cards(made):
+    """The example rows of a page by kind: row, label, prediction, and confidence in percent."""
+    said = made.said.replace("\u00a0", " ").partition("Confidence at T = 1 and at")[2]
+    found, kind = {}, None
+    titles = "Right: drawn by a fixed lot|Wrong: the surest mistakes|Rows whose confidence moved"
+    card = r"row (\d+) (?:label (\d+) )?predicted (\d+) T = 1 ([\d.]+) % T = \S+ ([\d.]+) %"
+    for part in re.finditer(f"({titles})|{card}", said):
+        title, row, label, prediction, before, after = part.groups()
+        kind = title.split()[0].strip(":") if title else kind
+        if row is not None:
+            shown = int(row), label and int(label), int(prediction), float(before), float(after)
+            found.setdefault(kind, []).append(shown)
+    return found
+
+
+def _columns(made):
+    columns = made.data["classes"]["columns"]
+    return {c["title"].replace("\u00a0", " "): np.array(c["values"], float) for c in columns}
+
+
 # --- the sums
 
 
-def _examples(z, y, start, temperature=1.7):
-    before = summaries.predict(z)
-    after = summaries.predict(z, temperature=temperature)
-    rows = np.arange(start, start + len(z))
-    return Examples.of(before, after, rows, eligible=np.ones(len(z), bool), labels=y)
+def _same(a, b):
+    """Compare nested data, numbers up to rounding."""
+    if isinstance(a, dict):
+        assert a.keys() == b.keys()
+        for key in a:
+            _same(a[key], b[key])
+    elif isinstance(a, list):
+        for x, y in zip(a, b, strict=True):
+            _same(x, y)
+    else:
+        assert a == (pytest.approx(b, rel=1e-6, abs=1e-9) if isinstance(b, float) else b)
 
 
-def _sums(z, y, theta):
-    """Everything that a report sums of one batch."""
-    return (
-        summaries.Members.of(z, thresholds=theta),
-        summaries.predict(z, labels=y, temperature=1.7).classes,
-    )
-
-
-@given(data=st.data())
-def test_parts_add_to_the_whole(data):
-    z = data.draw(strategies.logits())
-    y = z.argmax(axis=1) if len(z) else np.zeros(0, np.int64)
-    theta = tepid.Tails.of(z).thresholds()
-    where = data.draw(strategies.cuts(len(z)))
-    parts = [
-        _sums(a, b, theta) for a, b in zip(np.split(z, where), np.split(y, where), strict=True)
-    ]
-    order = data.draw(st.permutations(range(len(parts))))
-    members, classes = parts[order[0]]
-    for i in order[1:]:
-        members, classes = members + parts[i][0], classes + parts[i][1]
-    assert (members, classes) == _sums(z, y, theta)
-
-
-@given(data=st.data(), labeled=st.booleans())
-def test_the_example_rows_do_not_depend_on_the_batches(data, labeled):
-    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+@pytest.mark.parametrize("labeled", [True, False])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_report_does_not_depend_on_the_batches(page, labeled, seed):
+    rng = np.random.default_rng(seed)
     z = np.round(3 * rng.normal(size=(200, 4)))  # many ties
-    y = rng.integers(0, 4, 200)
-    where = data.draw(strategies.cuts(200))
-    starts = [0, *where]
-    parts = [
-        _examples(a, b if labeled else None, start)
-        for a, b, start in zip(np.split(z, where), np.split(y, where), starts, strict=True)
-    ]
-    order = data.draw(st.permutations(range(len(parts))))
-    total = parts[order[0]]
-    for i in order[1:]:
-        total = total + parts[i]
-    whole = _examples(z, y if labeled else None, 0)
-    for kind in ("right", "wrong", "moved"):
-        assert getattr(total, kind).examples() == getattr(whole, kind).examples()
+    y = rng.integers(0, 4, 200) if labeled else None
+    where = np.sort(rng.integers(0, 201, rng.integers(1, 7)))
+    given = {"temperatures": [_temperature(1.7, classes=4)], "labels": y, "title": "both"}
+    whole = page(z, **given)
+    parts = page(lambda: iter(np.split(z, where)), **given)
+    _same(parts.data, whole.data)
+    assert parts.said == whole.said
+    assert sum(map(len, _cards(whole).values())) == (2 if labeled else 1) * MOST_EXAMPLES
 
 
-def test_the_examples_are_the_most_confident_mistakes_and_correct_rows(network):
+def test_the_examples_are_the_most_confident_mistakes_and_correct_rows(page, network):
     z, y = network
-    examples = _examples(z, y, 0)
+    examples = _cards(page(z, labels=y, temperatures=[_temperature(1.7)]))
+    assert examples.keys() == {"Right", "Wrong"}
     p = softmax(z.astype(float), axis=1)
     best, top = p.argmax(axis=1), p.max(axis=1)
     wrong = np.flatnonzero(best != y)
     surest = wrong[np.argsort(-top[wrong], kind="stable")][:MOST_EXAMPLES]
-    assert [example.row for example in examples.wrong.examples()] == surest.tolist()
-    assert [example.before for example in examples.wrong.examples()] == pytest.approx(top[surest])
-    right = examples.right.examples()
-    assert len(right) == MOST_EXAMPLES
-    assert all(
-        example.label == example.prediction == best[example.row] == y[example.row]
-        for example in right
+    assert [example[0] for example in examples["Wrong"]] == surest.tolist()
+    assert [example[3] for example in examples["Wrong"]] == pytest.approx(
+        100 * top[surest], abs=6e-3
     )
-    assert np.ptp([example.row for example in right]) > len(z) / 2
-    assert examples.moved.examples() == []
+    right = examples["Right"]
+    assert len(right) == MOST_EXAMPLES
+    assert all(label == prediction == best[row] == y[row] for row, label, prediction, *_ in right)
+    assert np.ptp([example[0] for example in right]) > len(z) / 2
 
 
-def test_without_labels_the_examples_are_the_rows_that_moved_most(network):
+def test_without_labels_the_examples_are_the_rows_that_moved_most(page, network):
     z = network[0]
-    examples = _examples(z, None, 0)
+    examples = _cards(page(z, temperatures=[_temperature(1.7)]))
     top = softmax(z.astype(float), axis=1).max(axis=1)
     after = softmax(z.astype(float) / 1.7, axis=1).max(axis=1)
     most = np.argsort(after - top, kind="stable")[:MOST_EXAMPLES]
-    assert [example.row for example in examples.moved.examples()] == most.tolist()
-    assert examples.right.examples() == examples.wrong.examples() == []
-    assert all(example.label == -1 for example in examples.moved.examples())
+    assert examples.keys() == {"Rows"}
+    assert [example[0] for example in examples["Rows"]] == most.tolist()
+    assert [example[4] for example in examples["Rows"]] == pytest.approx(
+        100 * after[most], abs=6e-3
+    )
+    assert all(label is None for _, label, *_ in examples["Rows"])
 
 
-def test_members_are_those_of_the_definition_and_of_the_curve(network):
+def test_members_are_those_of_the_definition_and_of_the_curve(page, network):
     z = network[0]
-    theta = tepid.Tails.of(z).thresholds()
-    members = summaries.Members.of(z, thresholds=theta)
+    theta = tepid.summaries.Tails.of(z).thresholds()
+    made = page(z, temperatures=[_temperature()])
     s = softmax(z.astype(float), axis=1)
     inside, predicted = s >= theta, z.argmax(axis=1)[:, None] == np.arange(12)
-    np.testing.assert_array_equal(members.members, inside.sum(axis=0))
-    assert members.members.sum() == tepid.Curve.of(z, thresholds=theta).pairs[0]
+    members = _columns(made)["|M_k|"]
+    np.testing.assert_array_equal(members, inside.sum(axis=0))
+    assert members.sum() == tepid.summaries.Curve.of(z, thresholds=theta).pairs[0]
+    division = made.data["division"]
+    histogram = np.array(division["counts"])
     kinds = (predicted, inside & ~predicted, ~inside & ~predicted)
     for i, kind in enumerate(kinds):
-        np.testing.assert_array_equal(members.histogram[:, i].sum(axis=1), kind.sum(axis=0))
-    edges = np.concatenate([[0], summaries.EDGES, [2]])
+        np.testing.assert_array_equal(histogram[:, i].sum(axis=1), kind.sum(axis=0))
+    edges = np.concatenate([[0], division["edges"], [2]])
     for k in (0, 7):
         exact = np.histogram(s[predicted[:, k], k], edges)[0]
-        assert np.abs(members.histogram[k, 0] - exact).sum() <= 2  # at an edge, in float32
+        assert np.abs(histogram[k, 0] - exact).sum() <= 2  # at an edge, in float32
 
 
-def test_a_row_predicted_k_below_its_threshold_is_no_member():
-    members = summaries.Members.of([[0.0, 0.0, 0.0]], thresholds=[0.5, 0.3, 0.5])
-    np.testing.assert_array_equal(members.members, [0, 1, 0])
-    np.testing.assert_array_equal(members.histogram.sum(axis=2), [[1, 0, 0], [0, 1, 0], [0, 0, 1]])
+def test_a_row_predicted_k_below_its_threshold_is_no_member(page):
+    sure = np.log([[0.49, 0.5, 0.01]] * 9)  # they set the threshold of class 0
+    made = page(
+        np.vstack([sure, np.log([[0.4, 0.3, 0.3]])]), temperatures=[_temperature(classes=3)]
+    )
+    columns = _columns(made)
+    assert (columns["predicted"][0], columns["|M_k|"][0]) == (1, 9)
+    assert np.sum(made.data["division"]["counts"][0], axis=1).tolist() == [1, 9, 0]
 
 
-def test_a_masked_class_draws_nobody_in():
-    members = summaries.Members.of([[0.0, -np.inf]], thresholds=[0.0, 0.0])
-    np.testing.assert_array_equal(members.members, [1, 0])
+def test_a_masked_class_draws_nobody_in(page):
+    z = np.array([[0.0, 0.0, -np.inf], [1.0, 0.0, -np.inf]])
+    columns = _columns(page(z, temperatures=[_temperature(classes=3)]))
+    assert (columns["θ_k"][2], columns["|M_k|"][2]) == (0, 0)
 
 
-def test_classes_agree_with_plain_numpy(network):
+def test_classes_agree_with_plain_numpy(page, network):
     z, y = network
     p = softmax(z.astype(float) / 1.7, axis=1)
     best = p.argmax(axis=1)
-    classes = summaries.predict(z, labels=y, temperature=1.7).classes
+    columns = _columns(page(z, labels=y, temperatures=[_temperature(1.7)]))
     errors = []
     for k in range(12):
         where = np.clip(np.ceil(p[:, k] * 15).astype(int) - 1, 0, 14)
         gap = np.bincount(where, p[:, k] - (y == k), 15)
         errors.append(np.abs(gap).sum() / len(z))
-        assert classes.predicted[k] == (best == k).sum()
-        assert classes.confidence[k] == pytest.approx(p[best == k, k].sum())
-        assert classes.labeled[k] == (y == k).sum()
-        assert classes.correct[k] == ((y == k) & (best == k)).sum()
-    np.testing.assert_allclose(classes.error(), errors, rtol=1e-9)
+        assert columns["predicted"][k] == (best == k).sum()
+        assert columns["expected precision"][k] == pytest.approx(p[best == k, k].mean(), rel=1e-5)
+        assert columns["labeled"][k] == (y == k).sum()
+        right = ((best == k) & (y == k)).sum()
+        precision, recall = right / (best == k).sum(), right / (y == k).sum()
+        assert columns["precision"][k] == pytest.approx(precision, rel=1e-5)
+        assert columns["recall"][k] == pytest.approx(recall, rel=1e-5)
+        f1 = 2 * precision * recall / (precision + recall)
+        assert columns["F1"][k] == pytest.approx(f1, rel=1e-5)
+    np.testing.assert_allclose(columns["class ECE, T = 1.7"], errors, rtol=1e-5)
 
 
 class _Elsewhere:
@@ -228,29 +236,18 @@ class _WithDlpack(_Elsewhere):
 @pytest.mark.parametrize("kind", [_WithCpu, _WithDlpack])
 def test_a_batch_on_another_device_is_copied(kind, network):
     z = network[0][:50]
-    assert summaries.predict(kind(z)).classes == summaries.predict(z).classes
-
-
-def test_summaries_of_other_parameters_do_not_add():
-    one = summaries.Members.zero(2, thresholds=[0.1, 0.2])
-    with pytest.raises(tepid.InputError, match="share their thresholds"):
-        one + summaries.Members.zero(2, thresholds=[0.1, 0.3])
-    with pytest.raises(tepid.InputError, match="share their temperature"):
-        summaries.Classes.zero(2) + summaries.Classes.zero(2, temperature=2.0)
-    with pytest.raises(tepid.InputError, match=r"thresholds must have shape \(3,\)"):
-        summaries.Members.of(np.zeros((1, 3)), thresholds=[0.1, 0.2])
+    (best, confidence, _), (same, equal, _) = predict(kind(z)), predict(z)
+    np.testing.assert_array_equal(best, same)
+    np.testing.assert_array_equal(confidence, equal)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_a_row_that_cannot_be_used_is_named(bad, tmp_path):
     z = np.zeros((5, 3))
     z[3, 1] = bad
-    with pytest.raises(tepid.InputError, match="row 3"):
-        summaries.Members.of(z, thresholds=np.zeros(3))
-    with pytest.raises(tepid.InputError, match="row 3"):
-        summaries.predict(z)
-    with pytest.raises(tepid.InputError, match="row 3"):
-        tepid.report.write(tmp_path / "r.html", z, temperatures=[_temperature(classes=3)])
+    for given in ((), [_temperature(classes=3)]):
+        with pytest.raises(tepid.InputError, match="row 3"):
+            tepid.report.write(tmp_path / "r.html", z, temperatures=given)
     assert not list(tmp_path.iterdir())
 
 
@@ -271,7 +268,7 @@ class _CountedRows:
         return iter(np.array_split(self.z, 3))
 
 
-@pytest.mark.parametrize("scale", [1, 3], ids=["guarded abstains", "guarded fits"])
+@pytest.mark.parametrize("scale", [0.3, 3], ids=["T = 1 is kept", "T is not 1"])
 def test_a_report_with_labels_takes_at_most_five_passes(scale, fashion, page):
     z, y = scale * fashion[0].astype(np.float32), fashion[1]
     rows = _CountedRows(z, y)
@@ -288,7 +285,7 @@ def _separate_fits(z, y):
         "temperature": tepid.temperature_scaling(z, y),
         "accuracy": tepid.match_accuracy(z, accuracy),
         "uts": tepid.uts(z),
-        "guarded": tepid.guarded(z),
+        "calibrate": tepid.calibrate(z),
     }
 
 
@@ -317,7 +314,7 @@ def test_every_stop_is_exact(page, network):
     assert stops["t"][marks["a"]] == 1.2345
     assert stops["t"][marks["b"]] == 1
     for i, t in enumerate(stops["t"]):
-        exact = tepid.Reliability.of_logits(z, y, temperature=t)
+        exact = tepid.summaries.Reliability.of_logits(z, y, temperature=t)
         assert stops["nll"][i] == pytest.approx(tepid.metrics.nll(exact), rel=1e-5)
         confidence = tepid.metrics.confidence(exact)
         assert stops["confidence"][i] == pytest.approx(confidence, abs=CONFIDENCE)
@@ -354,13 +351,13 @@ def test_with_labels_the_report_says_what_they_settle(page, fashion):
     accuracy = (z.argmax(axis=1) == y).mean()
     for words in (
         f"Use T = {t.value:.4g}.",
-        "Labels for every row settle it.",
+        "It minimizes the log loss of the labels.",
         f"implies an accuracy of {100 * t.implied_accuracy:.2f} %",
-        f"say {100 * accuracy:.2f} %",
-        f"{100 * tepid.metrics.ece(tepid.Reliability.of_logits(z, y)):.2f} %",
+        f"The accuracy by the labels of the 10,000 rows of this report is {100 * accuracy:.2f} %.",
+        f"{100 * tepid.metrics.ece(tepid.summaries.Reliability.of_logits(z, y)):.2f} %",
         "which flatters it a little",
         f"{tepid.uts(z).value:.4f}",
-        f"{tepid.guarded(z).value:.4f}",
+        f"{tepid.calibrate(z).value:.4f}",
         f"{tepid.match_accuracy(z, accuracy).value:.4f}",
     ):
         assert words in made.said.replace("\u00a0", " "), words
@@ -370,7 +367,9 @@ def test_with_labels_the_report_says_what_they_settle(page, fashion):
 def test_without_labels_the_report_says_what_would_help(page, network):
     made = page(network[0])
     assert "Keep T = 1." in made.said
-    assert "What would help most: the model's accuracy on such rows" in made.said
+    t = tepid.calibrate(network[0])
+    assert t.reason in made.said
+    assert f"Next: {t.next_step}" in made.said
     assert "Reliability before and after" not in made.said
     assert made.data["accuracy"] is None
     assert made.data["stops"]["nll"] == [None] * len(made.data["stops"]["t"])
@@ -385,22 +384,39 @@ def test_where_the_main_temperature_changes_nothing_the_next_is_shown(page, netw
     assert "Confidence at T = 1 and at T = 1.25 (accuracy)." in said
 
 
-def test_an_interval_is_called_what_it_is(page, network):
-    for method, kind in (("accuracy", "range"), ("few-labels", "95 % interval")):
-        given = _temperature(1.5, method, interval=(1.4, 1.625))
-        said = page(network[0], temperatures=[given]).said.replace("\u00a0", " ")
-        assert f"T = 1.5, {kind} 1.4 to 1.625, was found" in said
+def test_the_stored_verdict_reason_and_next_step_are_shown(page, network):
+    z, y = network
+    known = np.where(np.arange(len(y)) < 200, y, -1)
+    t = tepid.calibrate(z, known)
+    for verdict, words in (
+        ("use", f"Use T = {t.value:.4g}."),
+        ("check", f"Check T = {t.value:.4g} before you use it."),
+        ("keep", "Keep T = 1."),
+    ):
+        given = dataclasses.replace(t, verdict=verdict)
+        said = page(z, temperatures=[given]).said.replace("\u00a0", " ")
+        low, high = t.interval
+        for sentence in (
+            words, t.reason, f"Next: {t.next_step}",
+            f"T = {t.value:.4g}, 95 % interval {low:.4g} to {high:.4g},",
+        ):  # fmt: skip
+            assert sentence in said
 
 
 def test_a_row_is_shown_with_its_label_and_both_confidences(page, network):
     z, y = network
     names = [f"kind {k}" for k in range(12)]
-    said = page(z, labels=y, names=names, temperatures=[_temperature(1.7)]).said
-    example = _examples(z, y, 0).wrong.examples()[0]
+    given = [_temperature(1.7)]
+    row, label, prediction, before, after = _cards(page(z, labels=y, temperatures=given))["Wrong"][
+        0
+    ]
     assert (
-        f"row {example.row} label kind {example.label} predicted kind {example.prediction} "
-        f"T = 1 {100 * example.before:.2f} % T = 1.7 {100 * example.after:.2f} %"
-    ) in said.replace("\u00a0", " ")
+        f"row {row} label kind {label} predicted kind {prediction} T = 1 {before:.2f} % "
+        f"T = 1.7 {after:.2f} %"
+    ) in page(z, labels=y, names=names, temperatures=given).said.replace("\u00a0", " ")
+    exact = softmax(z[row].astype(float) / 1.7)
+    assert (label, prediction) == (y[row], exact.argmax())
+    assert after == pytest.approx(100 * exact.max(), abs=6e-3)
 
 
 def test_a_calibration_that_is_given_is_what_the_report_is_about(page, network):
@@ -410,8 +426,7 @@ def test_a_calibration_that_is_given_is_what_the_report_is_about(page, network):
     assert [mark["name"] for mark in made.data["marks"]] == [
         "uncalibrated", "accuracy", "uts", "uts (2)",
     ]  # fmt: skip
-    assert f"Use T = {given[0].value:.4g}." in made.said.replace("\u00a0", " ")
-    assert "What would help most" not in made.said
+    assert f"Check T = {given[0].value:.4g} before" in made.said.replace("\u00a0", " ")
     assert "flatters" not in made.said
     t = made.data["stops"]["t"]
     assert t[made.data["start"]] == pytest.approx(given[0].value, rel=1e-8)
@@ -431,7 +446,7 @@ def test_warnings_and_groups_are_listed(page, network):
 def test_a_temperature_out_of_reach_is_told_and_not_drawn(page, network):
     given = [_temperature(1e30, status="at-bound"), _temperature(2.0, "accuracy")]
     made = page(network[0], labels=network[1], temperatures=given)
-    assert "Do not use T = 1e+30." in made.said.replace("\u00a0", " ")
+    assert "Check T = 1e+30 before you use it." in made.said.replace("\u00a0", " ")
     assert "out of reach" in made.said
     assert [mark["name"] for mark in made.data["marks"]] == ["uncalibrated", "accuracy"]
 
@@ -470,13 +485,13 @@ def test_the_class_table_holds_what_the_library_says(page, network):
     z, y = network
     data = page(z, labels=y, names=[f"class {k}" for k in range(12)]).data
     columns = {c["title"].replace("\u00a0", " "): c["values"] for c in data["classes"]["columns"]}
-    tails = tepid.Tails.of(z)
+    tails = tepid.summaries.Tails.of(z)
     assert columns["θ_k"] == pytest.approx(tails.thresholds(), rel=1e-5)
     assert columns["predicted"] == tails.predicted.tolist()
     assert columns["labeled"] == np.bincount(y, minlength=12).tolist()
     assert columns["confidence, T = 1"] == pytest.approx(tails.confidence / tails.predicted, 1e-5)
     best = z.argmax(axis=1)
-    assert columns["accuracy"] == pytest.approx(
+    assert columns["precision"] == pytest.approx(
         [(y[best == k] == k).mean() for k in range(12)], 1e-5
     )
     assert data["classes"]["names"][11] == "class 11"
@@ -489,6 +504,127 @@ def test_a_class_that_is_never_predicted_has_no_confidence(page):
     columns = page(z, labels=np.zeros(20, int)).data["classes"]["columns"]
     assert columns[0]["values"] == [20, 0, 0]
     assert columns[1]["values"][1:] == [None, None]
+
+
+# --- thresholds and expected performance
+
+
+def _some_labels(y, count=25):
+    """The labels of some random rows, -1 for the others."""
+    known = np.full(len(y), -1)
+    chosen = np.random.default_rng(0).permutation(len(y))[:count]
+    known[chosen] = y[chosen]
+    return known
+
+
+@pytest.fixture(scope="module")
+def checked(network):
+    """A temperature from 25 labels, with an interval."""
+    z, y = network
+    return tepid.calibrate(z, labels=_some_labels(y))
+
+
+def _position(edges, threshold):
+    return min(int(np.searchsorted(edges, threshold - 1e-9)), len(edges) - 1)
+
+
+def test_the_thresholds_are_those_of_the_temperature(page, network, checked):
+    z, _ = network
+    made = page(z, temperatures=[checked])
+    said = made.said.replace("\u00a0", " ")
+    data = made.data["acceptance"]
+    buttons = {p["text"].replace("\u00a0", " "): p["at"] for p in data["promises"]}
+    for wanted in (0.9, 0.95, 0.99):
+        found = checked.threshold(z, precision=wanted)
+        name = f"{100 * wanted:.0f} %"
+        for text, accepted in ((name, found.accepted), (f"{name}, cautious", found.cautious)):
+            if accepted.threshold is None:
+                assert f"{text} nothing can be accepted" in said
+                assert text not in buttons
+                continue
+            value = accepted.precision
+            assert (
+                f"{text} {accepted.threshold:.4f} {100 * accepted.share:.2f} % "
+                f"{100 * value.value:.2f} % {100 * value.low:.1f}–{100 * value.high:.1f} %"
+            ) in said
+            assert buttons[text] == _position(data["edges"], accepted.threshold)
+    assert found.assumption in said
+
+
+@pytest.mark.parametrize("labeled", [True, False])
+def test_the_sums_of_accepted_rows_are_exact_at_every_stop(page, network, checked, labeled):
+    z, y = network
+    data = page(z, labels=y if labeled else None, temperatures=[checked]).data
+    found, edges = data["acceptance"], np.array(data["acceptance"]["edges"])
+    assert (np.diff(edges) > 0).all()
+    assert (edges[0], edges[-1]) == (0, pytest.approx(1, abs=1e-3))
+    assert ("correct" in found) == labeled
+    right = z.argmax(axis=1) == y
+    for stop in range(0, len(data["stops"]["t"]), 7):
+        confidence = softmax(z.astype(float) / data["stops"]["t"][stop], axis=1).max(axis=1)
+        above = confidence[:, None] > edges
+        for name, values in {"count": 1, "sure": confidence, "correct": right}.items():
+            if name in found:
+                sums = np.cumsum(found[name][stop][::-1])[::-1]
+                exact = (above * np.reshape(values, (-1, 1))).sum(axis=0)
+                np.testing.assert_allclose(sums, exact, atol=2)  # rows at an edge, in float32
+
+
+def test_logits_alone_promise_nothing(page, network):
+    z, y = network
+    for made in (page(z), page(z, labels=y, temperatures=[tepid.uts(z)])):
+        assert "needs more evidence than the logits" in made.said
+        assert made.data["acceptance"]["promises"] == []
+        assert made.data["acceptance"]["promise"] is False
+        assert ("id", "read-expected") not in made.attributes
+        assert ("id", "read-share") in made.attributes
+        assert "wanted precision" not in made.said
+        assert "which do not identify it" in made.said
+    assert ("id", "read-realized") in made.attributes
+
+
+def test_a_temperature_without_an_interval_has_no_cautious_threshold(page, network):
+    z, _ = network
+    made = page(z, temperatures=[_temperature(1.7, "accuracy")])
+    assert "cautious" not in made.said
+    assert len(made.data["acceptance"]["promises"]) == 3
+
+
+def test_nothing_can_be_accepted_is_an_answer(page):
+    z = np.random.default_rng(0).normal(size=(500, 12)) / 5
+    made = page(z, temperatures=[_temperature(1.7, "accuracy")])
+    assert made.said.count("nothing can be accepted") == 3
+    assert made.data["acceptance"]["promises"] == []
+
+
+def test_thresholds_of_a_temperature_out_of_reach_have_no_button(page, network):
+    made = page(network[0], temperatures=[_temperature(1e-9, "accuracy"), _temperature(2.0)])
+    assert "wanted precision" in made.said
+    assert made.data["acceptance"]["promises"] == []
+
+
+@pytest.mark.parametrize("labeled", [True, False])
+def test_the_expected_performance_of_each_class_is_that_of_the_temperature(
+    page, network, checked, labeled
+):
+    z, y = network
+    made = page(z, labels=y if labeled else None, temperatures=[checked])
+    columns = {c["title"]: c for c in made.data["classes"]["columns"]}
+    found = checked.expected_performance(z)
+    for name in ("precision", "recall", "f1"):
+        column = columns["expected F1" if name == "f1" else f"expected {name}"]
+        for k in range(12):
+            exact = getattr(found.classes[str(k)], name)
+            assert column["values"][k] == pytest.approx(exact.value, rel=1e-5)
+            assert column["low"][k] == pytest.approx(exact.low, abs=1e-4)
+            assert column["high"][k] == pytest.approx(exact.high, abs=1e-4)
+    assert ("precision" in columns) == labeled
+    said = made.said.replace("\u00a0", " ")
+    accuracy = found.accuracy
+    assert (
+        f"{100 * accuracy.value:.2f} %, 95 % interval {100 * accuracy.low:.1f} to "
+        f"{100 * accuracy.high:.1f} %"
+    ) in said
 
 
 # --- names and pictures
@@ -520,23 +656,36 @@ def _decoded(content):
     return rows[:, 1:].reshape((h, w, 3) if color == 2 else (h, w))
 
 
+@pytest.fixture
+def shown(page):
+    """The bytes of the picture of a page with one row, or None and what is said instead."""
+
+    def of(image):
+        made = page([[2.0, 0.0]], images=image, temperatures=[_temperature(classes=2)])
+        (content,) = map(_bytes, _images(made)) if _images(made) else (None,)
+        return content, made
+
+    return of
+
+
 @pytest.mark.parametrize("shape", [(5, 7), (7, 5, 1), (4, 6, 3)])
-def test_a_png_holds_the_pixels(shape, rng):
+def test_a_png_holds_the_pixels(shape, rng, shown):
     image = rng.integers(0, 256, shape).astype(np.uint8)
-    np.testing.assert_array_equal(_decoded(encode_png(image)), image.reshape(_flat(shape)))
+    content, _ = shown({0: image})
+    np.testing.assert_array_equal(_decoded(content), image.reshape(_flat(shape)))
 
 
 def _flat(shape):
     return shape[:2] if shape[2:] == (1,) else shape
 
 
-def test_large_images_are_averaged_down(rng):
+def test_large_images_are_averaged_down(rng, shown):
     image = rng.integers(0, 256, (200, 97, 3)).astype(np.uint8)
-    small = shrink(image)
+    small = _decoded(shown({0: image})[0])
     assert small.shape == (67, 33, 3)
     np.testing.assert_array_equal(small[1, 2], np.rint(image[3:6, 6:9].mean(axis=(0, 1))))
     np.testing.assert_array_equal(small[66, 32], np.rint(image[198:, 96:].mean(axis=(0, 1))))
-    np.testing.assert_array_equal(shrink(image[:96, :96]), image[:96, :96])
+    np.testing.assert_array_equal(_decoded(shown({0: image[:96, :96]})[0]), image[:96, :96])
 
 
 def _images(made):
@@ -583,21 +732,31 @@ def _saved(kind):
     return file.getvalue()
 
 
+def _in_folder(folder, content):
+    folder.mkdir(exist_ok=True)
+    (folder / "0.png").write_bytes(content)
+    return folder
+
+
 @pytest.mark.parametrize("kind", ["png", "jpeg", "gif", "webp", "bmp"])
-def test_a_picture_is_known_by_its_content_and_only_whole(kind):
+def test_a_picture_is_known_by_its_content_and_only_whole(kind, shown, tmp_path):
     content = _saved(kind)
-    assert detect_format(content) == kind
+    found, made = shown(_in_folder(tmp_path / "pictures", content))
+    assert found == content
+    assert _images(made)[0].startswith(f"data:image/{kind};base64,")
     for damaged in (b"", content[:-9], content[: len(content) // 2], content[4:], b"\0" * 99):
-        assert detect_format(damaged) is None
+        assert shown(_in_folder(tmp_path / "pictures", damaged))[0] is None
 
 
-def test_a_png_is_whole_if_its_checksums_are():
-    content = encode_png(np.zeros((5, 5), np.uint8))
-    assert detect_format(content) == "png"
+def test_a_png_is_whole_if_its_checksums_are(shown, tmp_path):
+    content, _ = shown({0: np.zeros((5, 5), np.uint8)})
+    assert shown(_in_folder(tmp_path / "pictures", content))[0] == content
     for place in range(len(content)):
         other = bytearray(content)
         other[place] ^= 1
-        assert detect_format(bytes(other)) is None, place
+        found, made = shown(_in_folder(tmp_path / "pictures", bytes(other)))
+        assert found is None, place
+        assert "0.png, damaged or no picture, and not shown" in made.said
 
 
 def test_damaged_pictures_are_named_and_not_embedded(page, network, tmp_path):
@@ -623,7 +782,8 @@ def test_a_folder_of_pictures_is_embedded_in_the_order_of_names(page, network, t
     (folder / "notes.txt").write_text("no picture")
     made = page(network[0][:30], images=folder, temperatures=[_temperature()])
     names = [value for key, value in made.attributes if key == "alt"]
-    rows = [example.row for example in _examples(network[0][:30], None, 0, 1.5).moved.examples()]
+    top = [softmax(network[0][:30].astype(float) / t, axis=1).max(axis=1) for t in (1, 1.5)]
+    rows = np.argsort(top[1] - top[0], kind="stable")[:MOST_EXAMPLES]
     assert names == [f"{row:02d}.jpg" for row in rows if row != 3]
     for name, uri in zip(names, _images(made), strict=True):
         assert uri.startswith("data:image/jpeg;base64,")
@@ -685,7 +845,7 @@ def test_whatever_is_hostile_is_only_text(page, network, tmp_path):
     folder.mkdir()
     stem = EVIL.replace("/", "∕")
     for i in range(60):
-        (folder / f"{i:02d}{stem}.png").write_bytes(encode_png(np.zeros((2, 2), np.uint8)))
+        (folder / f"{i:02d}{stem}.png").write_bytes(_saved("png"))
     logits = tmp_path / f"{stem}.npy"
     np.save(logits, z)
     t = _temperature(method=EVIL, warnings=(EVIL,), groups={EVIL: _temperature()})
@@ -703,10 +863,16 @@ def test_whatever_is_hostile_is_only_text(page, network, tmp_path):
         assert made.tags.count("script") == 2
 
 
-def test_the_data_cannot_end_its_script():
-    text = script_json({"a": EVIL, "b": [1.0, float("nan"), 0.1234567891234]})
-    assert not set("<>&\u2028") & set(text)
-    assert json.loads(text) == {"a": EVIL, "b": [1, None, 0.123456789]}
+def test_the_data_cannot_end_its_script(tmp_path, network):
+    names = [EVIL] * 12
+    tepid.report.write(tmp_path / "r.html", network[0], names=names, temperatures=[_temperature()])
+    text = (tmp_path / "r.html").read_text("utf-8")
+    (raw,) = re.findall(r'<script type="application/json" id="data">(.*)</script>\n', text)
+    assert not set("<>&\u2028") & set(raw)
+    data = json.loads(raw)
+    assert data["classes"]["names"][0] == " ".join(EVIL.split())
+    assert data["stops"]["nll"][0] is None  # NaN, as there are no labels
+    assert all(float(f"{t:.9g}") == t for t in data["stops"]["t"])
 
 
 def test_the_page_forbids_itself_everything_else(tmp_path, network):
@@ -826,7 +992,7 @@ def test_fit_writes_a_report_too(folder, tepid_here):
     assert code == 0
     assert "wrote out.html" in out
     made = _Page((folder / "out.html").read_text("utf-8"))
-    assert [mark["name"] for mark in made.data["marks"]] == ["uncalibrated", "accuracy"]
+    assert [mark["name"] for mark in made.data["marks"]] == ["uncalibrated", "calibrate"]
 
 
 def test_the_demo_ends_with_a_report(folder, tepid_here):

@@ -28,7 +28,7 @@ def _row(plain, ts, uts):
 def test_a_loss_that_is_convex_in_the_inverse_temperature_is_consistent(network):
     z, y = network[0][:, :10], network[1] % 10
     nll = {
-        t: float(tepid.metrics.nll(tepid.Reliability.of_logits(z, y, temperature=t)))
+        t: float(tepid.metrics.nll(tepid.summaries.Reliability.of_logits(z, y, temperature=t)))
         for t in (1.0, 1.6, 2.4, 5.0)
     }
     published = benchmark("reproduction").published

@@ -49,19 +49,26 @@ WHOLE = {
         lambda v: metrics.difference(metrics.ece, Y, P, P, draws=v),
     ),
     "seed": (lambda v: metrics.bootstrap(metrics.ece, Y, P, seed=v), lambda v: Rules(seed=v)),
-    "correct": (lambda v: tepid.counted(v, 3),),
-    "of": (lambda v: tepid.counted(1, v),),
+    "correct": (lambda v: tepid.Counted(v, 3),),
+    "checked": (lambda v: tepid.Counted(1, v),),
     "chunk": (lambda v: _monitor(chunk=v),),
     "remember": (lambda v: Rules(remember=v),),
     "every": (lambda v: Outputs(every=v),),
-    "splits": (lambda v: tepid.compare.compare(Z, [0] * 100, splits=v),),
-    "few": (lambda v: tepid.compare.compare(Z, [0] * 100, few=v),),
+    "splits": (lambda v: tepid.compare(Z, [0] * 100, splits=v),),
+    "few": (lambda v: tepid.compare(Z, [0] * 100, few=v),),
 }
 NUMBERS = {
     "level": (lambda v: metrics.bootstrap(metrics.ece, Y, P, level=v),),
     "deviations": (lambda v: tepid.uts(Z, deviations=v),),
-    "budget": (lambda v: tepid.guarded(Z, budget=v),),
-    "standard_error": (lambda v: tepid.match_accuracy(Z, 0.9, standard_error=v),),
+    "accuracy": (
+        lambda v: tepid.match_accuracy(Z, {"a": (v, 0.1)}, groups=["a"] * 100),
+        lambda v: tepid.calibrate(Z, accuracy=(v, 0.1)),
+        lambda v: tepid.Range(0.1, v),
+    ),
+    "standard error of accuracy": (
+        lambda v: tepid.match_accuracy(Z, (0.9, v)),
+        lambda v: tepid.calibrate(Z, accuracy=(0.9, v)),
+    ),
     "temperature": (
         lambda v: _monitor(temperature=v),
         lambda v: tepid.Temperature(v, "given", samples=1, classes=3, implied_accuracy=0.9),
@@ -71,7 +78,7 @@ NUMBERS = {
     "false_alarms": (lambda v: Rules(false_alarms=v),),
     "sample": (lambda v: Rules(sample=v),),
     "half_life": (lambda v: Rules(half_life=v),),
-    "fraction": (lambda v: tepid.compare.compare(Z, [0] * 100, fraction=v),),
+    "fraction": (lambda v: tepid.compare(Z, [0] * 100, fraction=v),),
 }
 
 
@@ -100,8 +107,3 @@ def test_limits_are_a_pair(limits):
 def test_limits_are_numbers():
     with pytest.raises(tepid.InputError, match="limits must be a number, got 'a'"):
         Rules(limits=("a", "b"))
-
-
-def test_only_a_temperature_of_few_labels_can_be_halved():
-    with pytest.raises(tepid.InputError, match="temperature must come from few labels"):
-        tepid.labels_to_halve("a")

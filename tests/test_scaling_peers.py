@@ -57,6 +57,17 @@ def test_affine_maps_are_the_minimum_of_nll_and_odir(method, strength):
     assert c.off_diagonal == (0 if method == "vector" else strength)
 
 
+def test_each_strength_of_a_pair_holds_what_it_names():
+    z, y = drifted(800)
+    only_intercepts = scaling.matrix(z, y, regularization=(0.0, 1e6))
+    assert np.abs(only_intercepts.bias).max() < 1e-4
+    only_matrix = scaling.matrix(z, y, regularization=(1e6, 0.0))
+    off = only_matrix.weight - np.diag(np.diag(only_matrix.weight))
+    assert np.abs(off).max() < 1e-4
+    free = scaling.vector(z, y, regularization=0)
+    np.testing.assert_allclose(only_matrix(z), free(z), atol=1e-3)
+
+
 @pytest.mark.parametrize("method", ["vector", "matrix"])
 def test_vector_and_matrix_scaling_agree_with_probmetrics(method):
     torch = pytest.importorskip("torch")
@@ -172,16 +183,16 @@ def test_histogram_binning_agrees_with_netcal():
 
 def test_bins_are_closed_on_the_right():
     p = np.array([[0.25, 0.75], [0.25, 0.75], [0.3, 0.7]])
-    c = scaling.histogram(tepid.logits_of(p), [0, 1, 1], bins=4)
+    c = scaling.histogram(tepid.validation.logits_of(p), [0, 1, 1], bins=4)
     np.testing.assert_allclose(c.values[:4], [0.5, 0.0, 0.625, 0.875])
-    assert c.edges[:3].tolist() == [0.25, 0.5, 0.75]
+    assert c.knots[:4].tolist() == [0.25, 0.5, 0.75, 1.0]
 
 
 def test_bins_of_equal_mass_hold_equal_weight_and_part_no_ties():
     z, y = drifted(1000, 3)
     c = scaling.histogram(z, y, bins=10, spacing="mass")
     p = tepid.Temperature(1.0, "", samples=0, classes=3, implied_accuracy=0)(z)[:, 0]
-    own = c.edges[c.starts[0] : c.starts[1]]
+    own = c.knots[c.starts[0] : c.starts[1] - 1]
     count = np.bincount(np.searchsorted(own, p), minlength=10)
     assert count.tolist() == [100] * 10
     assert set(own) <= set(p)
@@ -191,7 +202,7 @@ def test_bins_of_equal_mass_hold_equal_weight_and_part_no_ties():
     tied = scaling.histogram(
         np.repeat([[2.0, 1.0], [1.0, 2.0]], [30, 70], axis=0), [0] * 100, spacing="mass"
     )
-    assert tied.starts.tolist() == [0, 1, 2]
+    assert tied.starts.tolist() == [0, 2, 4]
 
 
 def test_isotonic_regression_agrees_with_scikit_learn():

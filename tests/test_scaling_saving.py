@@ -89,9 +89,10 @@ WRONG = {
         "weights": [np.ones(3), np.array([1.5, -0.5, 0.0]), np.array([0.5, 0.5])],
     },
     "histogram": {
-        "starts": [np.array([0, 14, 28]), np.array([1, 14, 28, 42]), np.array([0, 20, 14, 42])],
-        "edges": [np.zeros(42), np.linspace(1, 0, 42), np.linspace(0, 1, 41), np.full(42, np.nan)],
-        "values": [np.zeros(42), np.full(45, 1.5), np.full(45, np.nan)],
+        "shape": ["curves", None],
+        "starts": [np.array([0, 15, 30]), np.array([1, 15, 30, 45]), np.array([0, 20, 15, 45])],
+        "knots": [np.zeros(45), np.linspace(1, 0, 45), np.linspace(0, 1, 44), np.full(45, np.nan)],
+        "values": [np.zeros(44), np.full(45, 1.5), np.full(45, np.nan)],
     },
     "isotonic": {
         "starts": [np.array([0, 0, 1, 2]), np.array([0.0, 1.0, 2.0, 3.0])],

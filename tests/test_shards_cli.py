@@ -34,10 +34,10 @@ def _fitted(tepid_here, *args):
 @pytest.mark.parametrize("given", ["shards", "shards/", "shards/*.parquet", "./shards/part-*"])
 def test_a_folder_or_a_pattern_is_fitted_as_its_rows(given, shards, tepid_here):
     z, y, _ = shards
-    t = _fitted(tepid_here, given)
+    t = _fitted(tepid_here, given, "--method", "uts")
     assert t["temperature"] == pytest.approx(tepid.uts(z).value, rel=1e-9)
     assert t["samples"] == 900
-    known = tepid.temperature_scaling(z, y).value
+    known = tepid.calibrate(z, y).value
     np.save("y.npy", y)
     for labels in ("labels", f"./{given}", "y.npy"):
         found = _fitted(tepid_here, given, "--labels", labels)
@@ -50,9 +50,22 @@ def test_some_rows_are_fitted(shards, tepid_here):
     where = ("--where", "split=test", "--where", "site=0")
     t = _fitted(tepid_here, "shards", "--labels", "labels", *where)
     assert t["samples"] == kept.sum()
-    assert t["temperature"] == pytest.approx(
-        tepid.temperature_scaling(z[kept], y[kept]).value, rel=1e-9
-    )
+    assert t["temperature"] == pytest.approx(tepid.calibrate(z[kept], y[kept]).value, rel=1e-9)
+
+
+def test_models_and_a_reference_may_be_folders_of_other_files(shards, tepid_here, tmp_path):
+    z, y, _ = shards
+    other = z + np.random.default_rng(0).normal(size=z.shape).astype(np.float32)
+    (tmp_path / "other").mkdir()
+    for i, part in enumerate(np.split(other, (13, 450))):  # cut elsewhere
+        np.save(tmp_path / "other" / f"part-{i}.npy", part)
+    np.save("y.npy", np.where(np.arange(900) % 9, -1, y))
+    evidence = ("--models", "other", "--reference", "other/*.npy", "--labels", "y.npy")
+    t = _fitted(tepid_here, "shards", *evidence)
+    with pytest.warns(tepid.CalibrationWarning, match="labels alone contradicts"):
+        whole = tepid.calibrate(z, np.load("y.npy"), models=[other], reference=other)
+    assert t["temperature"] == pytest.approx(whole.value, rel=1e-6)
+    assert t["interval"] == pytest.approx(whole.interval, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +96,7 @@ def test_the_columns_of_a_table_are_chosen_by_name(shards, tepid_here, tmp_path)
         ("eel,cat", z[:, [2, 0]]),
         ("scores", z[:, 3:]),
     ):
-        t = _fitted(tepid_here, "wide.parquet", "--columns", given)
+        t = _fitted(tepid_here, "wide.parquet", "--columns", given, "--method", "uts")
         assert t["classes"] == logits.shape[1]
         assert t["temperature"] == pytest.approx(tepid.uts(logits).value, rel=1e-9)
     containers.write_parquet(tmp_path / "named.parquet", columns)
@@ -113,7 +126,7 @@ def test_the_other_commands_take_them_too(shards, tepid_here):
     for args in (
         ("score", "shards", "--draws", "0"),
         ("score", "shards", "labels", "--draws", "0"),
-        ("advise", "shards", "--labels", "labels"),
+        ("fit", "shards", "--labels", "labels"),
         ("compare", "shards", "--splits", "2"),
         ("summarize", "shards", "-o", "sums.npz"),
     ):

@@ -42,42 +42,47 @@ def _each(run, *options, suffix=""):
     run("merge", f"north{suffix}.npz", f"south{suffix}.npz", "-o", f"all{suffix}.npz")
 
 
-def test_uts_takes_two_rounds(run):
+def _fit(run, summary, *options):
+    return json.loads(run("fit", "--summary", summary, *options, "--json"))
+
+
+def test_uts_and_calibrate_take_two_rounds(run):
     _each(run, suffix="-tails")
     _each(run, "--given", "all-tails.npz", suffix="-curve")
-    told = json.loads(run("fit", "--summary", "all-curve.npz", "-o", "c.json", "--json"))
+    told = _fit(run, "all-curve.npz", "--method", "uts", "-o", "c.json")
     assert told["precision"] == 1e-5
     assert told["temperature"] == pytest.approx(tepid.uts(_all()).value, rel=1e-5)
     assert tepid.load("c.json").value == told["temperature"]
-
-
-def test_the_screen_states_the_bound(run):
-    _each(run)
-    assert "within    0.001 % of the fit to the rows" in run(
-        "fit", "--summary", "all.npz", "--accuracy", "0.6"
+    told, whole = _fit(run, "all-curve.npz"), tepid.calibrate(_all())
+    assert told["verdict"] == whole.verdict
+    assert told["temperature"] == pytest.approx(whole.value, rel=1e-5)
+    told, whole = (
+        _fit(run, "all-curve.npz", "--accuracy", "70±1%"),
+        tepid.calibrate(_all(), accuracy=(0.7, 0.01)),
     )
-    assert "of the fit to the rows" not in run("fit", "north.npy", "--accuracy", "0.6")
+    assert told["temperature"] == pytest.approx(whole.value, rel=1e-5)
+    assert told["interval"] == pytest.approx(whole.interval, rel=1e-4)
+
+
+def test_labels_count_in_a_second_round(run):
+    for name in ("north", "south"):
+        labels = np.load(f"{name}_y.npy")
+        np.save(f"{name}_y.npy", np.where(np.arange(800) % 20 == 0, labels, -1))
+    _each(run, suffix="-tails")
+    _each(run, "--given", "all-tails.npz", "--labels", "{}_y.npy", suffix="-curve")
+    told, whole = _fit(run, "all-curve.npz"), tepid.calibrate(_all(), _all("_y"))
+    assert told["temperature"] == pytest.approx(whole.value, rel=1e-5)
+    assert set(told["evidence"]) == {"logits", "labels"}
 
 
 def test_labels_and_an_accuracy_take_one_round(run):
     _each(run, "--labels", "{}_y.npy")
-    told = json.loads(run("fit", "--summary", "all.npz", "--json"))
+    told = _fit(run, "all.npz", "--method", "temperature")
     whole = tepid.temperature_scaling(_all(), _all("_y"))
     assert told["temperature"] == pytest.approx(whole.value, rel=1e-5)
-    told = json.loads(run("fit", "--summary", "all.npz", "--accuracy", "0.5..0.7", "--json"))
-    whole = tepid.match_accuracy(_all(), (0.5, 0.7))
+    told = _fit(run, "all.npz", "--method", "accuracy", "--accuracy", "0.5..0.7")
+    whole = tepid.match_accuracy(_all(), tepid.Range(0.5, 0.7))
     assert told["temperature"] == pytest.approx(whole.value, rel=1e-5)
-    assert told["interval"] == pytest.approx(whole.interval, rel=1e-5)
-
-
-def test_guarded_is_told_from_the_second_round(run):
-    for name in ("north", "south"):
-        np.save(f"{name}.npy", 4 * np.load(f"{name}.npy"))
-    _each(run, suffix="-tails")
-    _each(run, "--given", "all-tails.npz")
-    told = json.loads(run("fit", "--summary", "all.npz", "--guarded", "--budget", "0.02", "--json"))
-    assert told["method"] == "guarded"
-    assert told["temperature"] == pytest.approx(tepid.guarded(_all(), budget=0.02).value, rel=1e-5)
 
 
 def test_a_damaged_file_stops_the_sums_and_is_named(tepid_here):
@@ -95,7 +100,7 @@ def test_some_rows_and_columns_of_a_table_are_summarized(run):
     np.savetxt("north.csv", rows, delimiter=",", header=header, comments="")
     run("summarize", "north.csv", "--columns", "cat,dog,eel,fox,gnu", "--labels", "species",
         "--where", "fold=1", "-o", "table.npz")  # fmt: skip
-    found = json.loads(run("fit", "--summary", "table.npz", "--json"))
+    found = _fit(run, "table.npz", "--method", "temperature")
     whole = tepid.temperature_scaling(z[1::2], np.load("north_y.npy")[1::2])
     assert found["samples"] == 400
     assert found["temperature"] == pytest.approx(whole.value, rel=1e-5)
@@ -104,10 +109,12 @@ def test_some_rows_and_columns_of_a_table_are_summarized(run):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("fit", "--summary", "first.npz"), "second round for UTS"),
+        (("fit", "--summary", "first.npz"), "second round, got the first"),
         (("fit", "--summary", "first.npz", "north.npy"), "--summary must go without logits"),
         (("fit", "--summary", "first.npz", "--labels", "y.npy"), "without --labels, which needs"),
-        (("fit", "--summary", "first.npz", "--debias"), "without --debias, which needs rows"),
+        (("fit", "--summary", "first.npz", "--models", "x.npy"), "without --models, which needs"),
+        (("fit", "--summary", "first.npz", "--method", "vector"), "without --method vector, which"),
+        (("fit", "--summary", "first.npz", "--method", "temperature"), "rows with labels, got no"),
         (("fit", "--summary", "first.npz", "--engine", "dask"), "without --engine, which needs"),
         (("fit", "--summary", "first.npz", "--columns", "a,b"), "without --columns, which needs"),
         (("fit", "--summary", "first.npz", "--where", "a=1"), "without --where, which needs rows"),
@@ -121,8 +128,6 @@ def test_some_rows_and_columns_of_a_table_are_summarized(run):
         (("merge", "first.npz", "second.npz", "-o", "x.npz"), "second.npz: .* one round"),
         (("merge", "first.npz", "-o", "x.json"), "output must end in .npz"),
         (("summarize", "north.npy", "-o", "north.npy"), "output must end in .npz"),
-        (("summarize", "north.npy", "--given", "first.npz", "--labels", "north_y.npy", "-o",
-          "x.npz"), "labels must go without given"),
     ],
 )  # fmt: skip
 def test_a_refusal_is_one_sentence_and_touches_nothing(run, tepid_here, arguments, sentence):

@@ -23,13 +23,18 @@ ROWS, CLASSES = 1501, 4
 METHODS = {
     "logits": tepid.uts,
     "labels": lambda z: tepid.temperature_scaling(z, Y if isinstance(z, np.ndarray) else "label"),
-    "guarded": tepid.guarded,
-    "few": lambda z: tepid.from_few_labels(z, Z[:60], Y[:60]),
-    "source": lambda z: tepid.from_source(z, 0.8 * Z, Y),
+    "calibrate": tepid.calibrate,
+    "calibrate+labels": lambda z: tepid.calibrate(
+        z, KNOWN if isinstance(z, np.ndarray) else "known"
+    ),
+    "calibrate+accuracy": lambda z: tepid.calibrate(z, accuracy=(0.6, 0.01)),
+    "calibrate+labeled": lambda z: tepid.calibrate(z, labeled=(Z[:60], Y[:60])),
+    "calibrate+source": lambda z: tepid.calibrate(z, source=(0.8 * Z, Y)),
 }
 _rng = np.random.default_rng(6)
 Z = (3 * _rng.normal(size=(ROWS, CLASSES))).astype(np.float32)
 Y = (Z / 2 + _rng.gumbel(size=Z.shape)).argmax(axis=1)
+KNOWN = np.where(np.arange(ROWS) % 7, -1, Y)
 SITE = np.where(np.arange(ROWS) % 3, "here", "there")
 
 
@@ -58,6 +63,7 @@ def lists(session):
         {
             "logits": list(Z),
             "label": Y,
+            "known": pa.array([None if k < 0 else int(k) for k in KNOWN], pa.int64()),
             "site": SITE,
             "twice": np.full(ROWS, 2.0),
             "id": range(ROWS),
@@ -75,7 +81,9 @@ def columns(session):
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_gives_the_same(lists, name):
     alone = METHODS[name](Z)
-    assert METHODS[name](lists).value == pytest.approx(alone.value, rel=1e-9)
+    found = METHODS[name](lists)
+    assert found.value == pytest.approx(alone.value, rel=1e-6)
+    assert found.evidence.keys() == alone.evidence.keys()
 
 
 def test_a_column_for_each_class_is_read_too(columns):
@@ -142,7 +150,10 @@ def test_a_frame_without_rows_is_refused(lists):
     [
         (lambda f: tepid.temperature_scaling(f, Y), "labels must name a column of the Spark frame"),
         (lambda f: tepid.uts(f, groups="place"), "groups must name a column"),
-        (lambda f: tepid.from_models(f, f), "other models must be columns in Spark"),
+        (lambda f: tepid.calibrate(f, models=[f]), "other models must be columns in Spark"),
+        (lambda f: tepid.calibrate(f, models=[Z]), "Spark"),
+        (lambda f: tepid.calibrate(f, reference=Y), "Spark"),
+        (lambda f: tepid.calibrate(f, Y), "labels must name a column of the Spark frame"),
         (lambda f: tepid.uts(f.select("id")), "must name the logits"),
     ],
 )
@@ -173,9 +184,9 @@ def test_the_example_for_spark_submit_runs(session, lists, tmp_path, monkeypatch
     logits, calibrated = (str(tmp_path / name) for name in ("logits", "calibrated"))
     lists.write.parquet(logits)
     path = Path(__file__).parents[1] / "examples" / "spark_fit.py"
-    runpy.run_path(str(path))["main"](logits, calibrated)
+    runpy.run_path(str(path))["main"](logits, calibrated, 0.7)
     t = tepid.load("calibration.json")
-    assert t.value == pytest.approx(tepid.uts(Z).value, rel=1e-9)
+    assert t.value == pytest.approx(tepid.calibrate(Z, accuracy=0.7).value, rel=1e-9)
     written = session.read.parquet(calibrated).toArrow()
     order = np.argsort(written["id"].to_numpy())
     p = np.stack(written["probabilities"].to_pylist())[order]

@@ -1,6 +1,8 @@
 """Sites that share sums and no rows get the temperature of all rows together."""
 
+import functools
 import itertools
+import operator
 
 import numpy as np
 import pytest
@@ -21,13 +23,18 @@ def sites(rows):
     return [tuple(column[a:b] for column in rows) for a, b in itertools.pairwise(ends)]
 
 
-def _two_rounds(sites):
-    tails = tepid.merged([tepid.summarize(z) for z, _ in sites])
-    return tepid.merged([tepid.summarize(z, given=tails) for z, _ in sites])
+def _merged(summaries):
+    return functools.reduce(operator.add, summaries)
+
+
+def _two_rounds(sites, *, labeled=False):
+    """The second round; the first needs no labels."""
+    tails = _merged([tepid.summarize(z) for z, _ in sites])
+    return _merged([tepid.summarize(z, y if labeled else None, given=tails) for z, y in sites])
 
 
 def test_two_rounds_give_uts_within_the_stated_bound(rows, sites):
-    t = tepid.from_summaries(_two_rounds(sites))
+    t = tepid.uts(_two_rounds(sites))
     whole = tepid.uts(rows[0])
     assert t.method == whole.method == "uts"
     assert t.precision == 1e-5
@@ -37,29 +44,47 @@ def test_two_rounds_give_uts_within_the_stated_bound(rows, sites):
 
 
 def test_the_order_of_the_sites_does_not_matter(sites):
-    forth, back = (tepid.from_summaries(_two_rounds(some)) for some in (sites, sites[::-1]))
+    forth, back = (tepid.uts(_two_rounds(some)) for some in (sites, sites[::-1]))
     assert forth.value == pytest.approx(back.value, rel=1e-9)
 
 
-def test_two_rounds_give_what_guarded_gives(rows, sites):
-    sure = [(3 * z, y) for z, y in sites]
-    t = tepid.from_summaries(_two_rounds(sure), budget=0.02)
-    whole = tepid.guarded(3 * rows[0], budget=0.02)
-    assert t.status == whole.status
+def test_two_rounds_give_what_calibrate_gives_of_the_rows(rows, sites):
+    z, _ = rows
+    for scale, kept in ((1, True), (8, False)):
+        sharp = [(scale * z, y) for z, y in sites]
+        t, whole = tepid.calibrate(_two_rounds(sharp)), tepid.calibrate(scale * z)
+        assert (t.verdict, t.status, t.samples) == (whole.verdict, whole.status, 4000)
+        assert (t.verdict == "keep") == kept
+        assert t.value == pytest.approx(whole.value, rel=1e-5)
+
+
+@pytest.mark.parametrize("accuracy", [None, 0.7, (0.7, 0.02), tepid.Counted(70, 100)])
+def test_labels_of_some_rows_and_an_accuracy_count_in_summaries(rows, sites, accuracy):
+    z, y = rows
+    known = np.where(np.arange(4000) % 40 == 0, y, -1)
+    parts = [
+        (part, known[a : a + len(part)]) for (part, _), a in zip(sites, (0, 1, 700), strict=True)
+    ]
+    both = _two_rounds(parts, labeled=True)
+    t, whole = (
+        tepid.calibrate(d, accuracy=accuracy) for d in (both, tepid.open_source(z, labels=known))
+    )
     assert t.value == pytest.approx(whole.value, rel=1e-5)
+    assert t.interval == pytest.approx(whole.interval, rel=1e-4)
+    assert t.evidence.keys() == whole.evidence.keys()
 
 
 def test_labels_need_one_round(rows, sites):
-    t = tepid.from_summaries(tepid.merged([tepid.summarize(*site) for site in sites]))
+    t = tepid.temperature_scaling(_merged([tepid.summarize(*site) for site in sites]))
     whole = tepid.temperature_scaling(*rows)
     assert t.method == "temperature"
     assert t.value == pytest.approx(whole.value, rel=t.precision)
 
 
-@pytest.mark.parametrize("accuracy", [0.6, (0.55, 0.65)])
+@pytest.mark.parametrize("accuracy", [0.6, tepid.Range(0.55, 0.65), tepid.Counted(60, 100)])
 def test_an_accuracy_needs_one_round(rows, sites, accuracy):
-    first = tepid.merged([tepid.summarize(z) for z, _ in sites])
-    t = tepid.from_summaries(first, accuracy=accuracy)
+    first = _merged([tepid.summarize(z) for z, _ in sites])
+    t = tepid.match_accuracy(first, accuracy)
     whole = tepid.match_accuracy(rows[0], accuracy)
     assert t.value == pytest.approx(whole.value, rel=t.precision)
     assert t.implied_accuracy == pytest.approx(0.6, rel=1e-5)
@@ -89,8 +114,9 @@ def test_the_same_rows_are_not_added_twice(sites):
 
 
 def test_one_round_is_not_enough_for_uts(sites):
-    with pytest.raises(tepid.InputError, match="second round for UTS, got the first"):
-        tepid.from_summaries(tepid.summarize(sites[1][0]))
+    for method in (tepid.uts, tepid.calibrate):
+        with pytest.raises(tepid.InputError, match="second round, got the first"):
+            method(tepid.summarize(sites[1][0]))
 
 
 def test_rounds_are_not_mixed(sites):
@@ -100,20 +126,42 @@ def test_rounds_are_not_mixed(sites):
 
 
 def test_a_site_that_left_after_the_first_round_is_noticed(sites):
-    tails = tepid.merged([tepid.summarize(z) for z, _ in sites])
+    tails = _merged([tepid.summarize(z) for z, _ in sites])
     only = tepid.summarize(sites[2][0], given=tails)
     with pytest.raises(tepid.InputError, match="same rows in both rounds"):
-        tepid.from_summaries(only)
+        tepid.uts(only)
 
 
-def test_labels_and_a_second_round_do_not_go_together(sites):
-    first = tepid.summarize(sites[1][0])
-    with pytest.raises(tepid.InputError, match="labels must go without given"):
-        tepid.summarize(*sites[1], given=first)
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        (tepid.uts, {"sample_weight": [1.0]}),
+        (tepid.uts, {"deviations": 2.0}),
+        (tepid.temperature_scaling, {"labels": [0]}),
+        (tepid.match_accuracy, {"accuracy": 0.6, "groups": ["a"]}),
+        *((tepid.calibrate, {kind: [[1.0]]}) for kind in ("labels", "labeled", "models")),
+        *((tepid.calibrate, {kind: [[1.0]]}) for kind in ("reference", "source", "groups", "ids")),
+        (tepid.calibrate, {"engine": tepid.Threads(2)}),
+        (tepid.calibrate, {"probabilities": True}),
+    ],
+)  # fmt: skip
+def test_what_needs_rows_is_refused_by_name(sites, method, options):
+    name = list(options)[-1]
+    with pytest.raises(tepid.InputError, match=f"^{name} must be left out for summaries, which"):
+        method(_two_rounds(sites), **options)
+    with pytest.raises(tepid.InputError, match="must be of rows with labels, got none"):
+        tepid.temperature_scaling(_two_rounds(sites))
+
+
+def test_a_site_without_labels_adds_its_logits_alone(sites):
+    one, two = tepid.summarize(*sites[1]), tepid.summarize(sites[2][0])
+    for both in (one + two, two + one):
+        assert both.rows == one.rows + two.rows
+        assert tepid.temperature_scaling(both) == tepid.temperature_scaling(one)
 
 
 def test_temperatures_beyond_the_range_are_at_bound(sites):
-    t = tepid.from_summaries(tepid.summarize(sites[2][0] * 1e4, sites[2][1]))
+    t = tepid.temperature_scaling(tepid.summarize(sites[2][0] * 1e4, sites[2][1]))
     assert t.status == "at-bound"
 
 

@@ -1,13 +1,17 @@
 """The result: what it gives, what it keeps, and what it refuses to read back."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 
 import tepid
+from tepid.temperature import Contribution
 from tests import strategies
+
+FORMAT_1 = Path(__file__).with_name("temperature_format_1.json")
 
 
 def _at(value, classes, **more):
@@ -90,16 +94,57 @@ def test_torch_tensors_give_tensors(network):
         _at(1.5, 12)(torch.zeros((3, 4), device="meta"))
 
 
+WHOLE = {
+    "interval": (1.2, 1.8),
+    "verdict": "check",
+    "reason": "It may help.",
+    "next_step": "Label more rows.",
+    "helps": 0.75,
+    "evidence": {
+        "logits": Contribution(1.3, (0.8, 2.5), 0.25),
+        "labels": Contribution(1.6, (1.2, 1.9), 0.75),
+    },
+    "tension": ("labels",),
+    "sensitivity": (1.0, 2.0),
+    "warnings": ("a", "b"),
+}
+
+
 def test_a_saved_temperature_comes_back_whole(tmp_path):
-    t = _at(1.5, 3, interval=(1.2, 1.8), sensitivity=(1.0, 2.0), warnings=("a", "b"))
+    t = _at(1.5, 3, **WHOLE, groups={"a": _at(1.2, 3, **WHOLE)})
     t.save(tmp_path / "c.json")
     assert tepid.load(tmp_path / "c.json") == t
     assert float(tepid.load(tmp_path / "c.json")) == 1.5
     assert [p.name for p in tmp_path.iterdir()] == ["c.json"]
     stored = json.loads((tmp_path / "c.json").read_text())
-    assert stored["format"] == 1
+    assert stored["format"] == 2
     assert stored["temperature"] == 1.5
     assert stored == json.loads(json.dumps(t.as_dict()))
+
+
+def test_a_temperature_of_format_1_loads_without_a_verdict(tmp_path):
+    t = tepid.load(FORMAT_1)
+    assert (t.value, t.method, t.samples, t.classes) == (1.25, "few-labels", 25, 4)
+    assert (t.interval, t.status, t.warnings) == ((1.0, 1.5), "ok", ("One.",))
+    assert (t.verdict, t.reason, t.next_step, t.helps) == (None, "", "", None)
+    assert (t.evidence, t.tension) == ({}, ())
+    kept = t.groups["field"]
+    assert (kept.value, kept.status, kept.verdict) == (1.0, "not-identified", None)
+    t.save(tmp_path / "c.json")
+    assert json.loads((tmp_path / "c.json").read_text())["format"] == 2
+    assert tepid.load(tmp_path / "c.json") == t
+
+
+def test_a_result_is_printed_in_five_lines():
+    lines = str(_at(1.5, 3, **WHOLE)).splitlines()
+    assert [line.partition(":")[0] for line in lines] == [
+        "temperature", "verdict", "evidence", "implied accuracy", "next step",
+    ]  # fmt: skip
+    assert "T = 1.5 (95 % interval 1.2 to 1.8)" in lines[0]
+    assert "check: It may help." in lines[1]
+    assert "labels T = 1.6, weight 0.75" in lines[2]
+    assert "Label more rows." in lines[4]
+    assert len(str(_at(1.5, 3)).splitlines()) == 5
 
 
 WRONG = {
@@ -113,7 +158,13 @@ WRONG = {
     "sensitivity": [[0.0, 1.0]],
     "precision": [0, "high"],
     "warnings": ["text", [1]],
-    "format": [2, None, "1"],
+    "verdict": ["maybe", 1],
+    "reason": [None],
+    "next_step": [None, 3],
+    "helps": [1.5, "likely"],
+    "evidence": [None, [], {"labels": 1.2}, {"labels": {"value": 1.2, "weight": 0.5}}],
+    "tension": ["labels", [1]],
+    "format": [0, 3, None, "1", True, 2.0],
 }
 
 
@@ -150,7 +201,7 @@ def test_a_group_of_another_number_of_classes_is_refused(tmp_path):
 def test_a_damaged_calibration_is_refused_or_can_be_applied(tmp_path):
     rng = np.random.default_rng(2)
     path = tmp_path / "c.json"
-    _at(1.5, 3, interval=(1.2, 1.8), groups={"a": _at(1.2, 3)}).save(path)
+    _at(1.5, 3, **WHOLE, groups={"a": _at(1.2, 3)}).save(path)
     whole = path.read_bytes()
     parts = [b"null", b"true", b"[]", b"{}", b"-", b"1e999", b"9" * 400, b'"', b"NaN", b"\xff"]
     for _ in range(400):

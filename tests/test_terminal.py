@@ -107,7 +107,7 @@ def test_tepid_alone_greets_and_shows_three_commands():
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"tepid {VERSION}: ")
     commands = re.findall(r"^  tepid (\w+)", done.stdout, re.MULTILINE)
-    assert commands == ["demo", "advise", "fit"]
+    assert commands == ["demo", "fit", "ask"]
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
     assert "Options" not in done.stdout
 
@@ -149,7 +149,7 @@ def test_the_doctor_knows_every_version_and_where_the_kernels_are(tepid_here):
     for name, version in found["needed"].items():
         assert version == importlib.metadata.version(name)
     assert found["threads"]["count"] == tepid.Threads().threads
-    tepid.Tails.of([[1.0, 0.0]])  # compiles it, or reads it
+    tepid.summaries.Tails.of([[1.0, 0.0]])  # compiles it, or reads it
     kernels = json.loads(tepid_here("doctor", "--json")[1])["kernels"]
     if kernels["writable"]:
         assert list(Path(kernels["cache"]).glob("*.nbi"))
@@ -164,12 +164,14 @@ def test_the_doctor_says_how_to_get_what_is_missing(tepid_here, monkeypatch):
             raise importlib.metadata.PackageNotFoundError(name)
         return real(name)
 
-    wanted = ["torch>=2.2; extra == 'bench'", "torch>=2.2; extra == 'torch'", "numpy>=1.26"]
+    wanted = ["numpy>=1.26", "torch>=2.2; extra == 'bench'", "torch>=2.2; extra == 'lab'"]
+    wanted += ["scipy>=1.13; extra == 'lab'", "torch>=2.2; extra == 'torch'"]
+    wanted += ["pyarrow>=15; extra == 'parquet'"]
     monkeypatch.setattr(importlib.metadata, "version", version)
     monkeypatch.setattr(importlib.metadata, "requires", lambda _: wanted)
     _, out, _ = tepid_here("doctor")
     assert re.search(r"torch +not there; pip install 'tepid\[torch\]'", out)
-    assert re.search(r"pyarrow +not there; pip install pyarrow", out)
+    assert re.search(r"pyarrow +not there; pip install 'tepid\[parquet\]'", out)
     optional = json.loads(tepid_here("doctor", "--json")[1])["optional"]
     assert optional["torch"] == {"version": None, "install": "pip install 'tepid[torch]'"}
 
@@ -198,7 +200,7 @@ def test_the_doctor_finds_kernels_where_numba_was_told_to_keep_them(tmp_path):
 @pytest.mark.slow
 def test_long_work_draws_its_stage_rate_and_time_left(vast, terminal):
     _, screen = terminal("fit", vast)
-    drawn = _until(screen, r"reading .* \d[\d,]*/s +\d+:\d\d:\d\d")
+    drawn = _until(screen, r"summing .* \d[\d,]*/s +\d+:\d\d:\d\d")
     assert re.search(r"[1-9][\d,]*/s", drawn)
 
 
@@ -210,7 +212,7 @@ def test_an_error_takes_the_progress_away(vast, terminal):
     child, screen = terminal("fit", vast)
     drawn = _until(screen)
     assert child.wait(30) == 2
-    assert "reading" in drawn
+    assert "summing" in drawn
     said = "tepid: vast.npy must be finite, or -inf for a masked class, got nan for class 7"
     assert re.split(r"[\r\n]+|\x1b\[\S*?[A-Za-z]", drawn.rstrip())[-1].startswith(said)
 
@@ -232,7 +234,7 @@ def test_a_comparison_counts_its_splits_one_at_a_time(network):
 
     z, y = (column[:200] for column in network)
     engine = tepid.Threads(8, progress)
-    tepid.compare.compare(z, y, methods=["uncalibrated"], splits=40, engine=engine)
+    tepid.comparison.compare(z, y, methods=["uncalibrated"], splits=40, engine=engine)
     assert reports == [("comparing", done, 40) for done in range(1, 41)]
 
 
@@ -257,7 +259,7 @@ def test_ctrl_c_stops_a_fit_with_a_sentence_and_keeps_the_old_file(vast, termina
     old.write_text("old")
     child, screen = terminal("fit", vast, "-o", old)
     drawn = _until(screen, r"\d/s")  # in the middle of the first pass
-    assert "reading" in drawn
+    assert "summing" in drawn
     child.send_signal(signal.SIGINT)
     said = _until(screen)
     assert child.wait(30) == 130
@@ -322,7 +324,7 @@ def _completed(*words):
 
 def test_bash_completes_verbs_and_options():
     assert _completed("tepid", "fi") == ["fit"]
-    assert set(_completed("tepid", "d")) == {"demo", "doctor"}
+    assert set(_completed("tepid", "d")) == {"decide", "demo", "doctor"}
     assert _completed("tepid", "fit", "--acc") == ["--accuracy"]
 
 
@@ -350,7 +352,7 @@ def scored(network, tmp_path):
     np.savez(tmp_path / "z.npz", logits=z, labels=y)
     t = tepid.Temperature(2.0, "made", samples=9, classes=z.shape[1], implied_accuracy=0.5)
     t.save(tmp_path / "cal.json")
-    found = [tepid.Reliability.of_logits(z, y, temperature=t) for t in (1.0, 2.0)]
+    found = [tepid.summaries.Reliability.of_logits(z, y, temperature=t) for t in (1.0, 2.0)]
     return tmp_path / "z.npz", tmp_path / "cal.json", found
 
 
@@ -373,9 +375,10 @@ def test_the_diagram_lines_up_in_80_columns_and_marks_what_is_apart(scored, tepi
     assert 0 < gaps.sum() < len(gaps)
 
 
+@pytest.mark.slow
 def test_a_comparison_of_every_method_fits_in_80_columns(scored, tepid_here):
     file = scored[0]
-    line = ("compare", file, "--methods", "all", "--also", file, "--source", file)
+    line = ("compare", file, "--methods", "all", "--models", file, "--source", file)
     code, out, _ = tepid_here(*line, "--splits", "3", "--fraction", "0.1")
     assert code == 0
     rows = [line for line in out.splitlines() if "±" in line][1:]  # the first is the title

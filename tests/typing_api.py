@@ -5,17 +5,25 @@ import numpy as np
 import tepid
 
 logits = np.zeros((10, 3))
-temperature: tepid.Temperature = tepid.uts(logits, deviations=1.0, debias=True)
+temperature: tepid.Temperature = tepid.uts(logits, deviations=1.0)
 labeled: tepid.Temperature = tepid.temperature_scaling("logits.npz", "labels.npy")
-matched: tepid.Temperature = tepid.match_accuracy(lambda: iter([logits]), (0.9, 0.95))
+matched: tepid.Temperature = tepid.match_accuracy(lambda: iter([logits]), (0.9, 0.01))
+all_evidence: tepid.Temperature = tepid.calibrate(
+    logits, [-1] * 10, accuracy=tepid.Counted(9, 10), models=[logits], reference=logits
+)
+verdict: str | None = all_evidence.verdict
 number: float = float(temperature)
 interval: tuple[float, float] | None = matched.interval
-tails: tepid.Tails = tepid.Tails.of(logits) + 0.5 * tepid.Tails.zero(3)
-curve: tepid.Curve = tepid.Curve.of(
-    logits, thresholds=tails.thresholds(), lattice=tepid.Lattice.window()
+tails: tepid.summaries.Tails = tepid.summaries.Tails.of(logits) + 0.5 * tepid.summaries.Tails.zero(
+    3
+)
+curve: tepid.summaries.Curve = tepid.summaries.Curve.of(
+    logits, thresholds=tails.thresholds(), lattice=tepid.summaries.Lattice.window()
 )
 score: float = tepid.metrics.ece([0, 1], [[0.8, 0.2], [0.4, 0.6]])
-part: tepid.Reliability = tepid.Reliability.of([[0.8, 0.2]], [0]) + tepid.Reliability.zero()
+part: tepid.summaries.Reliability = (
+    tepid.summaries.Reliability.of([[0.8, 0.2]], [0]) + tepid.summaries.Reliability.zero()
+)
 worst: float = tepid.metrics.mce(part)
 saved: float = tepid.metrics.excess_nll([0, 1], [[0.8, 0.2], [0.4, 0.6]], temperature=2.0)
 found: tepid.metrics.Interval = tepid.metrics.bootstrap(tepid.metrics.nll, [0], [[0.8, 0.2]])
@@ -33,8 +41,8 @@ monitor: tepid.online.Monitor = tepid.online.Monitor.from_reference(
     logits, temperature, chunk=5, rules=tepid.online.Rules(half_life=3.0)
 )
 alerts: list[bool] = [row["alert"] for row in monitor.update(logits)]
-calibrated = tepid.sklearn.CalibratedClassifier(object(), use_labels=True)
-table: tuple[tepid.plots.Bin, ...] = tepid.plots.bins(tepid.Reliability.zero())
+calibrated = tepid.sklearn.CalibratedClassifier(object(), accuracy=0.9)
+table: tuple[tepid.plots.Bin, ...] = tepid.plots.bins(tepid.summaries.Reliability.zero())
 picture = tepid.plots.loss(curve, {"mine": temperature})
 module: tepid.torch.Calibrated = tepid.torch.calibrate(object(), [logits], accuracy=0.9)
 calibration: tepid.Temperature = module.calibration

@@ -1,5 +1,8 @@
 """Logits and labels written in every format that is read."""
 
+import csv
+from pathlib import Path
+
 import numpy as np
 
 from tests import containers
@@ -52,3 +55,13 @@ def write(path, logits, labels=None, **columns):
 def label_name(kind):
     """The column or member that holds the labels."""
     return "labels" if kind in ARRAYS else "label"
+
+
+def fill_in(path, labels):
+    """Write the labels of its rows into the table that `tepid ask` wrote."""
+    with Path(path).open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    with Path(path).open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(row | {"label": labels[int(row["id"])]} for row in rows)

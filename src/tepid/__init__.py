@@ -1,151 +1,106 @@
-"""tepid: trustworthy confidence for any trained classifier, without labels."""
+"""tepid: the temperature of a trained classifier, from few labels or none.
+
+`calibrate` takes the logits and whatever else is known, and returns a `Temperature`.
+"""
 
 import importlib
+import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tepid import (
-        compare,
-        demo,
-        engines,
-        errors,
-        metrics,
-        online,
-        report,
-        scaling,
-        shapes,
-        sources,
-        summaries,
-        validation,
-    )
+    from tepid import comparison as comparison
+    from tepid import decisions as decisions
+    from tepid import demo as demo
+    from tepid import engines as engines
+    from tepid import errors as errors
     from tepid import lab as lab
+    from tepid import llm as llm
+    from tepid import metrics as metrics
+    from tepid import online as online
     from tepid import onnx as onnx
     from tepid import plots as plots
+    from tepid import report as report
+    from tepid import scaling as scaling
+    from tepid import shapes as shapes
     from tepid import sklearn as sklearn
+    from tepid import sources as sources
+    from tepid import summaries as summaries
     from tepid import torch as torch
+    from tepid import validation as validation
+    from tepid.comparison import compare
     from tepid.engines import Threads
-    from tepid.errors import InputError
-    from tepid.methods import (
-        Advice,
-        Summaries,
-        advise,
-        counted,
-        from_few_labels,
-        from_models,
-        from_source,
-        from_summaries,
-        guarded,
-        judged,
-        labels_to_halve,
-        match_accuracy,
-        merged,
-        summarize,
-        temperature_scaling,
-        uts,
-        would_help,
-    )
-    from tepid.summaries.curve import Curve
-    from tepid.summaries.lattice import Lattice
-    from tepid.summaries.reliability import Reliability
-    from tepid.summaries.tails import Tails
+    from tepid.errors import CalibrationWarning, InputError
+    from tepid.methods import Counted, Range, match_accuracy, temperature_scaling, uts
+    from tepid.posterior import calibrate, summarize
+    from tepid.sources import open_source
+    from tepid.summaries.shared import Summaries
     from tepid.temperature import Temperature, load
-    from tepid.validation import logits_of
+
+    __version__: str
 
 # Names are imported when first used, so that `tepid --help` does not wait for numba.
 _HOMES = {
-    "Advice": "methods",
-    "Summaries": "methods",
-    "from_summaries": "methods",
-    "merged": "methods",
-    "summarize": "methods",
-    "Curve": "summaries.curve",
+    "CalibrationWarning": "errors",
+    "Counted": "methods",
     "InputError": "errors",
-    "Lattice": "summaries.lattice",
-    "Reliability": "summaries.reliability",
-    "Tails": "summaries.tails",
+    "Range": "methods",
+    "Summaries": "summaries.shared",
     "Temperature": "temperature",
     "Threads": "engines",
-    "advise": "methods",
-    "counted": "methods",
+    "calibrate": "posterior",
+    "compare": "comparison",
+    "load": "temperature",
     "match_accuracy": "methods",
-    "from_few_labels": "methods",
+    "open_source": "sources",
+    "summarize": "posterior",
     "temperature_scaling": "methods",
     "uts": "methods",
-    "from_models": "methods",
-    "from_source": "methods",
-    "guarded": "methods",
-    "judged": "methods",
-    "labels_to_halve": "methods",
-    "load": "temperature",
-    "logits_of": "validation",
-    "would_help": "methods",
 }
 _MODULES = (
-    "compare",
+    "lab", "llm", "metrics", "online", "onnx", "plots", "report", "scaling", "sklearn", "torch",
+)  # fmt: skip
+# Reached by name where they are needed; not part of the public interface.
+_INTERNAL = (
+    "comparison",
+    "decisions",
     "demo",
     "engines",
     "errors",
-    "metrics",
-    "online",
-    "report",
-    "scaling",
     "shapes",
     "sources",
     "summaries",
     "validation",
 )
-# Reached by name and not by `import *`, which must work without the extra that each of them needs.
-_EXTRAS = ("lab", "onnx", "plots", "sklearn", "torch")
 
+# Modules are reached by name and not by `import *`, which must work without their extras.
 __all__ = [
-    "Advice",
-    "Curve",
+    "CalibrationWarning",
+    "Counted",
     "InputError",
-    "Lattice",
-    "Reliability",
+    "Range",
     "Summaries",
-    "Tails",
     "Temperature",
     "Threads",
-    "advise",
+    "calibrate",
     "compare",
-    "counted",
-    "demo",
-    "engines",
-    "errors",
-    "from_few_labels",
-    "from_models",
-    "from_source",
-    "from_summaries",
-    "guarded",
-    "judged",
-    "labels_to_halve",
     "load",
-    "logits_of",
     "match_accuracy",
-    "merged",
-    "metrics",
-    "online",
-    "report",
-    "scaling",
-    "shapes",
-    "sources",
-    "summaries",
+    "open_source",
     "summarize",
     "temperature_scaling",
     "uts",
-    "validation",
-    "would_help",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(f"tepid.{_HOMES[name]}"), name)
-    if name in _MODULES or name in _EXTRAS:
+    if name in _MODULES or name in _INTERNAL:
         return importlib.import_module(f"tepid.{name}")
+    if name == "__version__":
+        return importlib.metadata.version("tepid")
     raise AttributeError(f"module 'tepid' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_MODULES, "__version__"])

@@ -34,6 +34,10 @@ class ProbabilityWarning(UserWarning):
     """The values look like probabilities and were taken for logits."""
 
 
+class LogWarning(UserWarning):
+    """An evaluation log has lines that are left out, bounded or processed."""
+
+
 def require(module: str, extra: str, what: str) -> Any:
     """An optional module, or one sentence that says how to install it."""
     try:

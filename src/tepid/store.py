@@ -41,14 +41,13 @@ class Kind(NamedTuple):
 _CALIBRATOR = Kind(2, "tepid fit logits --labels labels --method METHOD -o file.npz")
 # Every kind of file. Format 1 was written before version 2.
 KINDS = {
-    "Tails": Kind(2, "tepid.Tails.of(logits).save(path)"),
-    "Curve": Kind(2, "tepid.Curve.of(logits).save(path)"),
-    "Reliability": Kind(2, "tepid.Reliability.of(probabilities, labels).save(path)"),
+    "Tails": Kind(2, "tepid.summaries.Tails.of(logits).save(path)"),
+    "Curve": Kind(2, "tepid.summaries.Curve.of(logits).save(path)"),
+    "Reliability": Kind(2, "tepid.summaries.Reliability.of(probabilities, labels).save(path)"),
     "Summaries": Kind(2, "tepid summarize logits -o file.npz"),
     "Affine": _CALIBRATOR,
     "Mixture": _CALIBRATOR,
-    "Steps": _CALIBRATOR,
-    "Lines": _CALIBRATOR,
+    "ClassMaps": _CALIBRATOR,
     "Betas": _CALIBRATOR,
     "Monitor": Kind(2, "Monitor.from_reference(logits, temperature, chunk=...).save(path)"),
 }

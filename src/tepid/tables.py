@@ -24,17 +24,19 @@ from tepid.errors import InputError, RowError, reading, require
 
 Array = NDArray[Any]
 # The columns that may lie beside the logits, and the argument that names each.
-ARGUMENTS = {"labels": "labels", "weight": "sample_weight", "group": "groups"}
+ARGUMENTS = {"labels": "labels", "weight": "sample_weight", "group": "groups", "id": "ids"}
+# Those that are read as text.
+TEXT = ("groups", "ids")
 # The libraries whose data frames narwhals reads.
 _LIBRARIES = ("pandas", "polars", "pyarrow", "duckdb", "modin", "cudf")
-Kind = Literal["number", "list", "other"]
+Holds = Literal["number", "list", "other"]
 
 
 @dataclass(frozen=True)
 class Columns:
     """The columns that are logits, or the one that holds lists of them, and those beside them.
 
-    `beside` maps `labels`, `weight` and `group` to the column of each.
+    `beside` maps `labels`, `weight`, `group` and `id` to the column of each.
     """
 
     logits: tuple[str, ...]
@@ -51,6 +53,12 @@ class Columns:
         """The number of classes, or None if lists must be read to know."""
         return None if self.lists else max(len(self.logits), 2)
 
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of the classes, if there is one column per class and none is numbered."""
+        named = len(self.logits) > 1 and not _numbered(self.logits)
+        return self.logits if named and not any(map(_is_number, self.logits)) else None
+
     def select(self, keep: frozenset[str]) -> "Columns":
         """The same logits with fewer columns beside them."""
         beside = {role: name for role, name in self.beside.items() if role in keep}
@@ -58,7 +66,7 @@ class Columns:
 
 
 def choose_columns(
-    kinds: Mapping[str, Kind],
+    kinds: Mapping[str, Holds],
     beside: Mapping[str, str],
     columns: str | Sequence[str] | None,
     table: str,
@@ -88,7 +96,7 @@ def choose_columns(
     )
 
 
-def check_where(where: Mapping[str, Any], kinds: Mapping[str, Kind], table: str) -> None:
+def check_where(where: Mapping[str, Any], kinds: Mapping[str, Holds], table: str) -> None:
     """Raise if a condition names a column that the table does not have."""
     for column in where:
         if column not in kinds:
@@ -98,7 +106,7 @@ def check_where(where: Mapping[str, Any], kinds: Mapping[str, Kind], table: str)
 
 
 def _named(
-    kinds: Mapping[str, Kind],
+    kinds: Mapping[str, Holds],
     beside: Mapping[str, str],
     columns: str | Sequence[str],
     table: str,
@@ -122,7 +130,7 @@ def _named(
         raise InputError(f"columns must name each column of logits once, got {list(chosen)}")
     twice = next((name for name in chosen if name in beside.values()), None)
     if twice is not None:
-        raise InputError(f"columns must not name labels, weights or groups, got {twice!r}")
+        raise InputError(f"columns must not name labels, weights, groups or ids, got {twice!r}")
     text = next((name for name in chosen if kinds[name] == "other"), None)
     if text is not None:
         raise InputError(f"columns must hold numbers, got {text!r} of {table}, which does not")
@@ -161,11 +169,15 @@ def _numbered(names: Sequence[str]) -> list[tuple[str, ...]]:
     return found
 
 
+def _is_number(name: str) -> bool:
+    return re.fullmatch(r"\s*[+-]?[0-9.]+(e[+-]?[0-9]+)?\s*", name, re.IGNORECASE) is not None
+
+
 def _short(columns: tuple[str, ...]) -> str:
     return f"{columns[0]!r}…{columns[-1]!r}" if len(columns) > 1 else repr(columns[0])
 
 
-def _listed(names: Mapping[str, Kind]) -> str:
+def _listed(names: Mapping[str, Holds]) -> str:
     shown = list(names)[:20]
     more = f" and {len(names) - 20} more" if len(names) > 20 else ""
     return (", ".join(repr(name) for name in shown) or "no columns") + more
@@ -206,17 +218,20 @@ def column_values(frame: Any) -> Array:
     return np.asarray(native.to_numpy(), np.float64)
 
 
-def read_frame(data: Any, name: str = "logits") -> Array:
+def read_frame(
+    data: Any, name: str = "logits", columns: str | Sequence[str] | None = None
+) -> Array:
     """The logits of a data frame as (n, k), by the rule for columns."""
     import narwhals as nw  # noqa: PLC0415  # only where a frame is passed
 
     with reading(name):
         native = with_text_names(data)
         frame = nw.from_native(native)
-        columns = choose_columns(frame_kinds(frame.collect_schema(), native), {}, None, name)
-        chosen = frame.select(columns.logits)
+        kinds = frame_kinds(frame.collect_schema(), native)
+        found = choose_columns(kinds, {}, columns, name)
+        chosen = frame.select(found.logits)
         eager = chosen.collect() if isinstance(chosen, nw.LazyFrame) else chosen
-        return frame_matrix(eager, columns)
+        return frame_matrix(eager, found)
 
 
 def with_text_names(data: Any) -> Any:
@@ -228,9 +243,9 @@ def with_text_names(data: Any) -> Any:
     return data.set_axis([str(name) for name in data.columns], axis=1)
 
 
-def frame_kinds(schema: Mapping[str, Any], frame: Any = None) -> dict[str, Kind]:
+def frame_kinds(schema: Mapping[str, Any], frame: Any = None) -> dict[str, Holds]:
     """What each column of a narwhals schema holds; objects of pandas are looked at."""
-    kinds: dict[str, Kind] = {}
+    kinds: dict[str, Holds] = {}
     for name, form in schema.items():
         inner = getattr(form, "inner", None)
         if inner is not None:
@@ -278,12 +293,12 @@ def is_arrow(data: Any) -> bool:
     return type(data).__module__.partition(".")[0] == "pyarrow"
 
 
-def arrow_kinds(schema: Any) -> dict[str, Kind]:
+def arrow_kinds(schema: Any) -> dict[str, Holds]:
     """What each column of an Arrow schema holds."""
     return {field.name: _arrow_kind(field.type) for field in schema}
 
 
-def _arrow_kind(form: Any) -> Kind:
+def _arrow_kind(form: Any) -> Holds:
     types = needs_arrow().types
     if _is_list(form):
         return "list" if _arrow_kind(form.value_type) == "number" else "other"

@@ -1,39 +1,87 @@
-"""Temperature: the result, which turns logits into probabilities and says how far to trust it."""
+"""Temperature: the result, which turns logits into probabilities and states how far to trust it."""
 
 import dataclasses
+import importlib
 import importlib.metadata
 import json
 import math
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from tepid import errors, shapes, validation
+from tepid import errors, shapes, tables, validation
 from tepid.errors import InputError
 from tepid.kernels import scores
 from tepid.store import atomic_write
-from tepid.validation import Float64
 
-FORMAT = 1
-Status = Literal["ok", "at-bound", "not-identified", "abstained"]
+if TYPE_CHECKING:
+    from tepid.decisions import (
+        Performance,
+        PredictionSets,
+        RiskCoverage,
+        Temperatures,
+        Threshold,
+    )
+    from tepid.engines import Engine
+    from tepid.sources import Source
+
+FORMAT = 2
+Status = Literal["ok", "weak", "at-bound", "not-identified"]
+Verdict = Literal["use", "check", "keep"]
+# Methods that use logits alone; files of version 1 may have the second.
+_LOGITS_ALONE = ("uts", "guarded", "uts-online", "odds")
+_FIRST_STEP = "Label 25 random rows (tepid ask LOGITS -n 25 -o to_label.csv), or give the accuracy."
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one kind of evidence contributes to a temperature.
+
+    `value` and `interval` are what it gives beside the logits alone. `weight` is its share of the
+    information on log T; the weights of all kinds sum to one.
+    """
+
+    value: float
+    interval: tuple[float, float]
+    weight: float
 
 
 @dataclass(frozen=True)
 class Temperature:
     """A temperature T > 0 with what is needed to distrust it; call it on logits.
 
-    T divides: above 1 it softens. `implied_accuracy` is the mean confidence at T on the rows it was
-    fitted to: if the model's accuracy there is another number, T is wrong by at least that much in
-    ECE. `precision` bounds the relative error of `value` against the exact optimum; for UTS, over
-    the pairs that it drew, of which one within 1e-6 of its threshold may fall on either side.
-    `prior_spread` is the standard deviation of the prior on log T where one was used, for few
-    labels. `groups` holds a temperature for each group that was fitted apart.
+    T divides: above 1 it softens. `print` shows it in five lines.
+
+    Attributes:
+        value: T.
+        method: `calibrate`, or the exact method: `uts`, `temperature` or `accuracy`.
+        samples: The number of rows.
+        classes: The number of classes.
+        implied_accuracy: The mean confidence at T on these rows. If the model's accuracy differs,
+            ECE is at least that difference.
+        status: `ok`; `weak` where the ends of the interval differ by more than a factor of 4;
+            `at-bound` where no T inside the range is best; `not-identified` where nothing
+            determines T, as for logits alone.
+        interval: The 95 % interval of T.
+        verdict: Of `tepid.calibrate`: `use` where T is at least 90 % certain to help, `check` where
+            it is less certain, and `keep` where T = 1 is kept. None for the exact methods.
+        reason: Why, in a sentence.
+        next_step: What would help most.
+        helps: The probability that T has a lower expected log loss than T = 1.
+        evidence: What each kind of evidence contributes, by name.
+        tension: The kinds of evidence that contradict the others.
+        sensitivity: Of UTS, the temperatures for half and twice the deviations.
+        precision: A bound on the relative error of `value` against the exact optimum; for UTS, over
+            the pairs that it selected, of which one within 1e-6 of its threshold may fall on
+            either side.
+        warnings: What makes T unreliable, in sentences.
+        groups: A temperature for each group that was fitted apart.
 
     >>> Temperature(2.0, "labels", samples=10, classes=2, implied_accuracy=0.8)([[0.0, 4.0]])
     array([[0.119, 0.881]])
@@ -47,10 +95,15 @@ class Temperature:
     implied_accuracy: float
     status: Status = "ok"
     interval: tuple[float, float] | None = None
+    verdict: Verdict | None = None
+    reason: str = ""
+    next_step: str = ""
+    helps: float | None = None
+    evidence: Mapping[str, Contribution] = dataclasses.field(default_factory=dict, hash=False)
+    tension: tuple[str, ...] = ()
     sensitivity: tuple[float, float] | None = None
     precision: float = 5e-6
     warnings: tuple[str, ...] = ()
-    prior_spread: float | None = None
     groups: Mapping[str, "Temperature"] = dataclasses.field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -59,12 +112,33 @@ class Temperature:
     def __float__(self) -> float:
         return self.value
 
+    def __str__(self) -> str:
+        head = f"T = {self.value:.4g}"
+        if self.interval is not None:
+            head += " (95 % interval {:.4g} to {:.4g})".format(*self.interval)
+        parts = [
+            f"{name} T = {part.value:.3g}, weight {part.weight:.2f}"
+            for name, part in self.evidence.items()
+        ]
+        lines = {
+            "temperature": head,
+            "verdict" if self.verdict else "status": f"{self.verdict}: {self.reason}"
+            if self.verdict
+            else self.status,
+            "evidence": "; ".join(parts) or self.method,
+            "implied accuracy": f"{100 * self.implied_accuracy:.2f} % of {self.samples} rows, "
+            f"{self.classes} classes",
+            "next step": self.next_step or " ".join(self.warnings) or "none",
+        }
+        return "\n".join(f"{name + ':':<18}{line}" for name, line in lines.items())
+
     def __call__(
         self,
         logits: Any,
         *,
         groups: Any = None,
         class_axis: int | None = None,
+        columns: Any = None,
         probabilities: bool = False,
     ) -> Any:
         """Probabilities, softmax(logits / T), in the shape and memory order of the logits.
@@ -72,9 +146,14 @@ class Temperature:
         float64 gives float64, everything else float32; torch tensors give tensors on their device;
         binary logits (n,) or (n, 1) give (n, 2). A row's largest logit keeps its largest
         probability, and float32 logits keep their order. With `groups`, one name per row, each row
-        gets its group's temperature, and that of all rows where its group was not fitted. With
-        `probabilities` the values are uncalibrated probabilities instead of logits.
+        gets its group's temperature, and that of all rows where its group was not fitted. `columns`
+        are those of a data frame that are the logits. With `probabilities` the values are
+        uncalibrated probabilities instead of logits.
         """
+        if columns is not None:
+            if not tables.is_frame(logits):
+                raise InputError(f"columns must go with a data frame, got {columns!r}")
+            logits = tables.read_frame(logits, columns=columns)
         if probabilities:
             return self(
                 validation.log_probabilities(logits, class_axis),
@@ -153,6 +232,145 @@ class Temperature:
         beta = min(max(1.0 / self.value, limits.tiny), limits.max)
         return shapes.class_back(torch.softmax(beta * distance, dim=-1), class_axis)
 
+    def threshold(
+        self,
+        logits: Any,
+        *,
+        precision: float | None = None,
+        coverage: float | None = None,
+        cost: tuple[float, float] | None = None,
+        per_class: bool = False,
+        names: Sequence[Any] | None = None,
+        engine: "Engine | None" = None,
+        **reading: Any,
+    ) -> "Threshold":
+        """The confidence from which predictions are accepted, without labels; call it on logits.
+
+        The rows at or above it are accepted, the others go to a person. Give one of `precision`,
+        `coverage` and `cost`; without any, `precision` is 0.95. The result also has a cautious
+        threshold, which keeps the promise at the upper end of T's interval. "Nothing can be
+        accepted" is an answer. A temperature from logits alone is refused.
+
+        Args:
+            logits: The rows to decide on, as in `tepid.calibrate`.
+            precision: The expected share of correct predictions among accepted rows.
+            coverage: The share of rows to accept.
+            cost: The costs of an error and of a review; their expected sum is least.
+            per_class: Also a threshold for the rows that are predicted as each class.
+            names: The names of the classes.
+            engine: Where the sums are computed.
+            reading: `sample_weight`, `groups`, `class_axis`, `columns` and `probabilities`, as in
+                `tepid.calibrate`.
+
+        >>> logits = [[0.0, 4.0], [0.0, 1.0], [2.0, 0.0]]
+        >>> t = Temperature(1.0, "manual", samples=3, classes=2, implied_accuracy=0.86)
+        >>> found = t.threshold(logits, precision=0.9)
+        >>> found.accepted.share, found(logits).tolist()
+        (0.667, [True, False, True])
+        """
+        self._refuse_not_identified("threshold")
+        if precision is None and coverage is None and cost is None:
+            precision = 0.95
+        goal = decisions().Goal(precision, coverage, cost)
+        found: Threshold = decisions().find_threshold(
+            self._open(logits, reading),
+            _ends(self),
+            goal,
+            names=names,
+            per_class=per_class,
+            verdict=self.verdict,
+            engine=engine,
+        )
+        return found
+
+    def prediction_sets(
+        self,
+        logits: Any,
+        coverage: float = 0.9,
+        *,
+        labeled: Any = None,
+        engine: "Engine | None" = None,
+        **reading: Any,
+    ) -> "PredictionSets":
+        """The sets of classes that are expected to contain the label this often; call it on logits.
+
+        A set holds the classes whose probability is at least a level, at which the expected
+        coverage is the wanted one. With `labeled`, a pair (logits, labels) of rows that T was not
+        fitted to, the result also has `conformal`: split conformal prediction with its
+        finite-sample guarantee. `reading` is as in `threshold`. A temperature from logits alone is
+        refused.
+        """
+        self._refuse_not_identified("prediction_sets")
+        found: PredictionSets = decisions().find_sets(
+            self._open(logits, reading),
+            _ends(self),
+            coverage,
+            labeled=None if labeled is None else self._checked(decisions().open_labeled(labeled)),
+            verdict=self.verdict,
+            engine=engine,
+        )
+        return found
+
+    def expected_performance(
+        self,
+        logits: Any,
+        *,
+        names: Sequence[Any] | None = None,
+        engine: "Engine | None" = None,
+        **reading: Any,
+    ) -> "Performance":
+        """Expected accuracy, precision, recall, F1, confusion matrix, log loss and Brier score.
+
+        Without labels: the calibrated probabilities are the distribution of the label of each row.
+        For two classes also ROC AUC and average precision. `reading` is as in `threshold`. For a
+        temperature from logits alone the intervals are wide.
+        """
+        found: Performance = decisions().find_performance(
+            self._open(logits, reading),
+            _ends(self),
+            names=names,
+            verdict=self.verdict,
+            engine=engine,
+        )
+        return found
+
+    def risk_coverage(
+        self, logits: Any, *, engine: "Engine | None" = None, **reading: Any
+    ) -> "RiskCoverage":
+        """The expected risk of accepted rows at every threshold; `reading` is as in `threshold`."""
+        source = self._open(logits, reading)
+        found: RiskCoverage = decisions().find_risk_coverage(source, _ends(self), engine)
+        return found
+
+    def _open(self, logits: Any, reading: Mapping[str, Any]) -> "Source":
+        source = self._checked(decisions().open_rows(logits, reading))
+        if source.grouped and not self.groups:
+            raise InputError("groups must go with a temperature that has groups, got one without")
+        return source
+
+    def _checked(self, source: "Source") -> "Source":
+        if source.classes is not None:
+            self.check_classes(source.classes)
+        return source
+
+    @property
+    def from_logits_alone(self) -> bool:
+        """Whether nothing but logits determines T, which is too little for a promise."""
+        return self.status == "not-identified" or self.method in _LOGITS_ALONE
+
+    @property
+    def ends(self) -> tuple[float, float, float]:
+        """T and both ends of its interval; T three times where it has none."""
+        return (self.value, *(self.interval or (self.value, self.value)))
+
+    def _refuse_not_identified(self, name: str) -> None:
+        if self.from_logits_alone:
+            step = self.next_step or _FIRST_STEP
+            raise InputError(
+                f"{name} must have a temperature from labels, an accuracy, another model or an "
+                f"older set, got one that logits alone do not identify; next step: {step}"
+            )
+
     def check_classes(self, classes: int) -> None:
         """Refuse logits of another number of classes than the calibration's."""
         if classes != self.classes:
@@ -171,14 +389,24 @@ class Temperature:
     def _fields(self) -> dict[str, Any]:
         fields = dataclasses.asdict(dataclasses.replace(self, groups={}))
         del fields["groups"]
-        if self.prior_spread is None:
-            del fields["prior_spread"]
         return {"temperature": fields.pop("value")} | fields
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON; a crash leaves the old file whole."""
         with atomic_write(path) as file:
             file.write((json.dumps(self.as_dict(), indent=2) + "\n").encode())
+
+
+def _ends(temperature: Temperature) -> "Temperatures":
+    """T and the ends of its interval, by group."""
+    groups = {name: _ends(t) for name, t in temperature.groups.items()}
+    found: Temperatures = decisions().Temperatures(*temperature.ends, groups)
+    return found
+
+
+def decisions() -> Any:
+    """The module `tepid.decisions`, which a temperature that is only applied does not need."""
+    return importlib.import_module("tepid.decisions")
 
 
 def _refuse_unusable(z: Any, distance: Any) -> None:
@@ -192,28 +420,18 @@ def _refuse_unusable(z: Any, distance: Any) -> None:
         raise validation.unusable(values, 0).moved(row)
 
 
-def softmax(logits: Any, temperature: float = 1.0) -> Float64:
-    """The softmax of logits / T as (n, k) in float64; raises and names the row if one is invalid.
-
-    >>> softmax([[0.0, 4.0]], 2.0)
-    array([[0.119, 0.881]])
-    """
-    z = validation.as_array(logits)
-    block = validation.as_kernel_input(z)
-    p = np.empty(block.shape)
-    bad = scores.softmax(block, 1.0 / temperature, p)
-    if bad >= 0:
-        raise validation.unusable(z, bad)
-    return p
-
-
 def describe_doubts(temperature: Temperature, *notes: str) -> str:
-    """T, its method and status, the notes and all warnings in one line; empty without any."""
-    reasons = " ".join([*notes, *temperature.warnings])
-    if not reasons and temperature.status == "ok":
+    """T, its status, the notes and all warnings in one line; empty for a fit without doubts.
+
+    Logits alone are not identified without a doubt here, because the verdict tells it.
+    """
+    doubtful = temperature.status in ("weak", "at-bound") or (
+        temperature.verdict is not None and bool(temperature.warnings)
+    )
+    if not doubtful and not notes:
         return ""
     found = f"T = {temperature.value:.4g} ({temperature.method}, {temperature.status})"
-    return f"{found}: {reasons}" if reasons else found
+    return " ".join([f"{found}:", *notes, *temperature.warnings])
 
 
 def warn_unreliable(temperature: Temperature, *notes: str) -> None:
@@ -235,15 +453,21 @@ def load(path: str | os.PathLike[str]) -> Temperature:
 
 
 def parsed(stored: Any, place: str = "calibration") -> Temperature:
-    """The temperature of what `Temperature.as_dict` gave, as JSON brings it back."""
+    """The temperature of what `Temperature.as_dict` gave, as JSON brings it back.
+
+    Format 1 has no verdict; what it called `abstained` is not identified.
+    """
     number = stored.get("format") if isinstance(stored, dict) else None
-    if type(number) is not int or number != FORMAT:
-        raise InputError(f"{place} must have calibration format {FORMAT}, got {number}")
+    if type(number) is not int or number not in (1, FORMAT):
+        raise InputError(f"{place} must have calibration format 1 or {FORMAT}, got {number}")
     groups = stored.get("groups", {})
     if not isinstance(groups, dict) or not all(isinstance(g, dict) for g in groups.values()):
         raise InputError(f"{place} must have groups that are temperatures by name, got {groups!r}")
-    parts = {name: _checked(part, f"{place}, group {name!r},") for name, part in groups.items()}
-    whole = _checked(stored, place)
+    upgrade = _from_format_1 if number == 1 else dict[str, Any]
+    parts = {
+        name: _checked(upgrade(part), f"{place}, group {name!r},") for name, part in groups.items()
+    }
+    whole = _checked(upgrade(stored), place)
     for part in parts.values():
         if part.classes != whole.classes:
             raise InputError(
@@ -252,10 +476,17 @@ def parsed(stored: Any, place: str = "calibration") -> Temperature:
     return dataclasses.replace(whole, groups=parts)
 
 
+def _from_format_1(stored: dict[str, Any]) -> dict[str, Any]:
+    status = "not-identified" if stored.get("status") == "abstained" else stored.get("status")
+    added: dict[str, Any] = {
+        "verdict": None, "reason": "", "next_step": "", "helps": None, "evidence": {},
+        "tension": [],
+    }  # fmt: skip
+    return stored | added | {"status": status}
+
+
 def _checked(stored: dict[str, Any], place: str) -> Temperature:
     for name, (check, must) in _SCHEMA.items():
-        if name in _OPTIONAL and name not in stored:
-            continue
         if name not in stored or not check(stored[name]):
             raise InputError(f"{place} must have a {name} that {must}, got {stored.get(name)!r}")
     return Temperature(
@@ -266,10 +497,22 @@ def _checked(stored: dict[str, Any], place: str) -> Temperature:
         implied_accuracy=float(stored["implied_accuracy"]),
         status=stored["status"],
         interval=_pair(stored["interval"]),
+        verdict=stored["verdict"],
+        reason=stored["reason"],
+        next_step=stored["next_step"],
+        helps=None if stored["helps"] is None else float(stored["helps"]),
+        evidence={
+            name: Contribution(
+                float(part["value"]),
+                (float(part["interval"][0]), float(part["interval"][1])),
+                float(part["weight"]),
+            )
+            for name, part in stored["evidence"].items()
+        },
+        tension=tuple(stored["tension"]),
         sensitivity=_pair(stored["sensitivity"]),
         precision=float(stored["precision"]),
         warnings=tuple(stored["warnings"]),
-        prior_spread=stored.get("prior_spread"),
     )
 
 
@@ -285,26 +528,50 @@ def _is_positive(value: Any) -> bool:
     return _is_number(value) and value > 0
 
 
+def _is_share(value: Any) -> bool:
+    return _is_number(value) and 0 <= value <= 1
+
+
 def _is_pair(value: Any) -> bool:
     pair = isinstance(value, list) and len(value) == 2 and all(_is_positive(v) for v in value)
     return value is None or pair
 
 
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+
+def _is_evidence(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(part, dict)
+        and part.keys() == {"value", "interval", "weight"}
+        and _is_positive(part["value"])
+        and part["interval"] is not None
+        and _is_pair(part["interval"])
+        and _is_share(part["weight"])
+        for part in value.values()
+    )
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
 _SCHEMA = {
     "temperature": (_is_positive, "is a number above zero"),
-    "method": (lambda v: isinstance(v, str), "is a string"),
+    "method": (_is_text, "is a string"),
     "samples": (lambda v: type(v) is int and v >= 0, "is a count"),
     "classes": (lambda v: type(v) is int and v >= 2, "is a number of classes"),
-    "implied_accuracy": (lambda v: _is_number(v) and 0 <= v <= 1, "is in [0, 1]"),
+    "implied_accuracy": (_is_share, "is in [0, 1]"),
     "status": (lambda v: v in get_args(Status), "is a known status"),
     "interval": (_is_pair, "is null or a pair of temperatures"),
+    "verdict": (lambda v: v is None or v in get_args(Verdict), "is null or a known verdict"),
+    "reason": (_is_text, "is a string"),
+    "next_step": (_is_text, "is a string"),
+    "helps": (lambda v: v is None or _is_share(v), "is null or in [0, 1]"),
+    "evidence": (_is_evidence, "is value, interval and weight by kind"),
+    "tension": (_is_texts, "is a list of kinds"),
     "sensitivity": (_is_pair, "is null or a pair of temperatures"),
     "precision": (_is_positive, "is a number above zero"),
-    "warnings": (
-        lambda v: isinstance(v, list) and all(isinstance(w, str) for w in v),
-        "is a list of sentences",
-    ),
-    "prior_spread": (_is_positive, "is a number above zero"),
+    "warnings": (_is_texts, "is a list of sentences"),
 }
-# Written only where it applies.
-_OPTIONAL = ("prior_spread",)

@@ -7,8 +7,11 @@ Nothing here guesses. A one-dimensional array is binary logits, more than two di
 import math
 import numbers
 import operator
+import re
 import sys
 import warnings
+from collections.abc import Hashable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,12 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from tepid.errors import InputError, ProbabilityWarning, RowError
 from tepid.shapes import class_back, class_last, matrix
-from tepid.tables import arrow_values, is_arrow, is_frame, read_frame
+from tepid.tables import TEXT, arrow_values, is_arrow, is_frame, read_frame
 
 Array = NDArray[Any]
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
+ClassNames = tuple[Hashable, ...]
 
 
 # Logits further apart than this, or all of a row nearer together, are beyond float32.
@@ -129,27 +133,212 @@ def unusable(logits: Array, row: int) -> RowError:
 
 
 def label_column(
-    labels: Any, n: int, k: int, name: str = "labels", weight: Float64 | None = None
+    labels: Any,
+    n: int,
+    k: int,
+    name: str = "labels",
+    weight: Float64 | None = None,
+    names: ClassNames | None = None,
 ) -> Int64:
     """Labels as int64 in 0..k-1, one per row; where a row weighs nothing, its label may be any."""
-    y = as_array(labels, name)
+    y = partial_labels(labels, n, k, name, weight, names)
+    unknown = y < 0
+    if weight is not None:
+        y = np.where(weight > 0, y, 0)
+        unknown &= weight > 0
+    if unknown.any():
+        must = "be known, since this function needs a label for every row"
+        raise RowError(name, must, "an unknown one (-1, NaN or empty)", int(unknown.argmax()))
+    return y
+
+
+def partial_labels(
+    labels: Any,
+    n: int,
+    k: int,
+    name: str = "labels",
+    weight: Float64 | None = None,
+    names: ClassNames | None = None,
+) -> Int64:
+    """Labels as int64 in 0..k-1, one per row, and -1 where the label is unknown.
+
+    Unknown are -1, NaN, None, null and blank text. Every other label is compared with `names` as
+    text, so that 1, 1.0 and "1" are one label. Where none of the names is a number, and where there
+    are no names, whole numbers are positions of classes. A row of weight zero may have any number.
+    """
+    y = label_values(labels, name)
     y = y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y
     if y.ndim != 1 or len(y) != n:
         raise InputError(
             f"{name} must have one entry for each of the {n} rows, got shape {y.shape}"
         )
+    named = {} if names is None else class_positions(names)
+    if names is not None and len(names) != k:
+        raise InputError(f"classes must name the {k} classes of the logits, got {len(names)} names")
+    by_value = any(_is_number(key) for key in named)
+    if y.dtype.kind not in "OU" and not by_value:
+        return _positions(y, k, name, weight)
+    codes = np.empty(n, np.int64)
+    found: dict[Any, int] = {}
+    for row, value in enumerate(y.tolist()):
+        try:
+            code = found.get(value)
+        except TypeError:
+            raise RowError(name, "be class numbers or names", repr(value)[:80], row) from None
+        if code is None:
+            code = found[value] = _code(value, k, named, by_value=by_value)
+        if code == _NO_CLASS:
+            if weight is None or weight[row] > 0 or not _is_number(label_text(value) or ""):
+                must = _expected(value, k, names)
+                raise RowError(name, must, repr(value)[:80], row)
+            code = -1
+        codes[row] = code
+    return codes
+
+
+def _positions(y: Array, k: int, name: str, weight: Float64 | None) -> Int64:
+    """Numbers as positions of classes."""
+    unknown = (y == -1) | np.isnan(y) if y.dtype.kind == "f" else y == -1
+    wrong = ~unknown & ((y < 0) | (y >= k) | (y != np.floor(y)))
     if weight is not None:
-        y = np.where(weight > 0, y, 0)
-    if y.dtype.kind == "f":
-        fractional = y != np.floor(y)
-        if fractional.any():
-            row = int(fractional.argmax())
-            raise RowError(name, f"be whole numbers in 0..{k - 1}", str(y[row]), row)
-    wrong = (y < 0) | (y >= k)
+        unknown |= wrong & (weight == 0)
+        wrong &= ~unknown
     if wrong.any():
         row = int(wrong.argmax())
-        raise RowError(name, f"be in 0..{k - 1}", str(y[row]), row)
-    return np.ascontiguousarray(y, np.int64)
+        whole = y[row] == np.floor(y[row])
+        must = f"be in 0..{k - 1}" if whole else f"be whole numbers in 0..{k - 1}"
+        raise RowError(name, must, str(y[row]), row)
+    return np.where(unknown, -1, y).astype(np.int64)
+
+
+# What `_code` gives for a label that is none of the classes.
+_NO_CLASS = -2
+
+
+def _code(value: object, k: int, named: Mapping[str, int], *, by_value: bool) -> int:
+    text = label_text(value)
+    if text is None:
+        return -1
+    if text in named:
+        return named[text]
+    if text.lower() in ("-1", "nan", "none", "null"):
+        return -1
+    if by_value or not re.fullmatch("[0-9]{1,18}", text) or int(text) >= k:
+        return _NO_CLASS
+    return int(text)
+
+
+def _expected(value: object, k: int, names: ClassNames | None) -> str:
+    if names is None:
+        numeric = _is_number(label_text(value) or "")
+        need = "classes= must give the names of the classes in the order of the logits"
+        return f"be in 0..{k - 1}" if numeric else f"be in 0..{k - 1}, or {need}"
+    more = f" and {len(names) - 20} more" if len(names) > 20 else ""
+    return f"be one of the classes {', '.join(repr(_plain(name)) for name in names[:20])}{more}"
+
+
+def _plain(name: Hashable) -> Hashable:
+    """A name of NumPy's types as Python's own."""
+    plain: Hashable = name.item() if isinstance(name, np.generic) else name
+    return plain
+
+
+def label_values(labels: Any, name: str = "labels") -> Array:
+    """Labels as an array of numbers, text or objects, of any shape."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(labels, torch.Tensor):
+        labels = labels.detach().cpu()
+    values = labels if isinstance(labels, np.ndarray) else _to_numpy(labels, name)
+    if isinstance(values, np.ma.MaskedArray):
+        raise InputError(f"{name} must be a plain array, with -1 where unknown, got a mask")
+    try:
+        y = _untyped(values)
+    except ValueError:
+        raise InputError(f"{name} must be one label per row, got rows of unequal length") from None
+    if y.dtype.kind == "M":
+        y = np.where(np.isnat(y), "", y.astype(str))
+    if y.dtype.kind in "ST":
+        y = y.astype(object)
+    if y.dtype.name == "bfloat16":
+        y = y.astype(np.float32)
+    if y.dtype.kind not in "fiubOU":
+        raise InputError(f"{name} must be class numbers or names, got an array of {y.dtype}")
+    return y.astype(np.int64) if y.dtype.kind == "b" else y
+
+
+def _untyped(values: Any) -> Array:
+    """An array of the values, in which a number of a mixed list stays a number."""
+    array = np.asarray(values)
+    listed = isinstance(values, list | tuple) and array.dtype.kind == "U"
+    return np.asarray(values, object) if listed else array
+
+
+def label_text(value: object) -> str | None:
+    """A label as text, by which labels and classes are compared; None for a missing one.
+
+    >>> [label_text(value) for value in (1, 1.0, "1.0", True, " cat ", float("nan"), "")]
+    ['1', '1', '1', '1', 'cat', None, None]
+    """
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(value, bool | np.bool_):
+        return str(int(value))
+    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    text = text.strip()
+    # A whole number may be too large for a float, and is never NaN.
+    whole_number = isinstance(value, numbers.Integral)
+    if not text or (isinstance(value, numbers.Real) and not whole_number and math.isnan(value)):
+        return None
+    if re.fullmatch("[+-]?[0-9]{1,300}", text):
+        return str(int(text))
+    if not _is_number(text):
+        return text
+    number = float(text)
+    return str(int(number)) if number.is_integer() else repr(number)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text)) and "_" not in text
+    except ValueError:
+        return False
+
+
+def class_names(classes: Any, k: int | None = None) -> ClassNames:
+    """The names of the classes in the order of the logits, or a refusal.
+
+    >>> class_names(["cat", "dog"], 2)
+    ('cat', 'dog')
+    """
+    if isinstance(classes, str | bytes | Mapping | set | frozenset) or not isinstance(
+        classes, Iterable
+    ):
+        raise InputError(
+            f"classes must be a list of the names of the classes in the order of the logits, "
+            f"got {classes!r:.80}"
+        )
+    names = tuple(classes.tolist() if isinstance(classes, np.ndarray) else classes)
+    if k is not None and len(names) != k:
+        raise InputError(f"classes must name the {k} classes of the logits, got {len(names)} names")
+    try:
+        class_positions(names)
+    except TypeError:
+        raise InputError("classes must be text or numbers, got a list or an array") from None
+    return names
+
+
+@lru_cache(maxsize=16)
+def class_positions(names: ClassNames) -> dict[str, int]:
+    """The position of each class by the text of its name."""
+    positions: dict[str, int] = {}
+    for position, name in enumerate(names):
+        text = label_text(name)
+        if text is None:
+            raise InputError(f"classes must each have a name, got none at position {position}")
+        if text in positions:
+            raise InputError(f"classes must have different names, got {name!r} twice")
+        positions[text] = position
+    return positions
 
 
 def weight_column(weight: Any, n: int, name: str = "sample_weight") -> Float64:
@@ -168,6 +357,13 @@ def weight_column(weight: Any, n: int, name: str = "sample_weight") -> Float64:
     return u
 
 
+def side_column(values: Any, name: str) -> Array:
+    """What lies beside the logits, by the name of its argument: text, labels or numbers."""
+    if name in TEXT:
+        return group_column(values, name)
+    return label_values(values) if name == "labels" else np.asarray(as_array(values, name))
+
+
 def group_column(groups: Any, name: str = "groups") -> Array:
     """The names of groups as text, one per row: strings, or whole numbers as they are written.
 
@@ -176,7 +372,7 @@ def group_column(groups: Any, name: str = "groups") -> Array:
     if is_arrow(groups) and hasattr(groups, "null_count"):
         groups = arrow_values(groups)
     try:
-        column = np.asarray(groups).reshape(-1)
+        column = _untyped(groups).reshape(-1)
     except ValueError:
         raise InputError(f"{name} must be one name per row, got rows of unequal length") from None
     if column.dtype.kind in "ST":
@@ -200,8 +396,7 @@ def _group(value: object, name: str, row: int) -> str:
 
 def check_bins(bins: int, least: int = 1) -> int:
     """The number of bins, or a refusal."""
-    if whole(bins, "bins") < least:
-        raise InputError(f"bins must be at least {least}, got {bins}")
+    whole(bins, "bins", least)
     return bins
 
 
@@ -293,17 +488,21 @@ def logits_of(
         return np.asarray(np.log((p if p.dtype.kind == "f" else p.astype(np.float64)) + floor))
 
 
-def whole(value: Any, name: str) -> int:
-    """A whole number, or a refusal; neither 1.0 nor "1" nor True is one.
+def whole(value: Any, name: str, least: int | None = None) -> int:
+    """A whole number of at least `least`, or a refusal; neither 1.0 nor "1" nor True is one.
 
     >>> whole(3, "bins")
     3
     """
     if not isinstance(value, bool):
         try:
-            return operator.index(value)
+            found = operator.index(value)
         except TypeError:
             pass
+        else:
+            if least is not None and found < least:
+                raise InputError(f"{name} must be at least {least}, got {value}")
+            return found
     raise InputError(f"{name} must be a whole number, got {value!r}")
 
 
@@ -316,6 +515,6 @@ def number(value: Any, name: str) -> float:
     if not isinstance(value, (str, bytes)):
         try:
             return float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             pass
     raise InputError(f"{name} must be a number, got {value!r}")

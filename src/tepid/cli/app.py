@@ -8,22 +8,22 @@ from typing import Annotated
 
 import typer
 
-from tepid.cli import compare, deploy, doctor, evaluate, fit, lab, summarize
+from tepid.cli import ask, compare, decide, deploy, doctor, evaluate, fit, lab, summarize
 from tepid.cli.console import with_notes
 
 _GREETING = """\
-tepid {}: trustworthy confidence for any trained classifier, without labels.
+tepid {}: calibrate a trained classifier with few labels or none.
 
   tepid demo                                 what it does, on a real network
-  tepid advise logits.npy                    which method suits what you know
   tepid fit logits.npy -o calibration.json   find a temperature and save it
+  tepid ask logits.npy -o to_label.csv       choose 25 rows to label
 
 tepid --help lists every command, tepid COMMAND --help its options.
 """
 
 app = typer.Typer(
     name="tepid",
-    help="Trustworthy confidence for any trained classifier, without labels.",
+    help="Calibrate a trained classifier with few labels or none.",
     epilog="Tab completes commands and options after `tepid --install-completion`.",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -51,8 +51,11 @@ def _greet(
 
 
 app.command()(with_notes(fit.fit))
-app.command()(with_notes(fit.advise))
+app.command()(with_notes(ask.ask))
 app.command(name="apply")(with_notes(deploy.apply))
+app.command()(with_notes(decide.decide))
+app.command()(with_notes(decide.sets))
+app.command()(with_notes(decide.performance))
 app.command()(with_notes(evaluate.score))
 app.command()(with_notes(compare.compare))
 app.command(name="onnx")(with_notes(deploy.onnx))

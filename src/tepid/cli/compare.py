@@ -3,14 +3,18 @@
 import csv
 import io
 import math
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
 import tepid
 from tepid.cli import console, options
-from tepid.cli.options import Reading
+from tepid.cli.options import FileOptions
+
+if TYPE_CHECKING:
+    from tepid.sources import Batch, Source
+    from tepid.validation import Array
 
 _FORMATS = ("table", "csv", "latex", "json")
 _Cell = dict[str, float | None]
@@ -29,11 +33,15 @@ def compare(
     logits: options.Logits,
     labels: options.Labels = "labels",
     methods: Annotated[
-        str, typer.Option(help="Which methods, with commas between, or all that the data allow.")
-    ] = "uncalibrated,uts,temperature,accuracy",
-    also: options.Also = None,
+        str,
+        typer.Option(
+            help="Methods with commas between, or all; by default those of one temperature."
+        ),
+    ] = "default",
+    models: options.Models = None,
+    reference: options.Reference = None,
     source: options.OlderSet = None,
-    few: Annotated[int, typer.Option(help="Number of labels that few-labels may use.")] = 25,
+    few: Annotated[int, typer.Option(help="Number of labels of calibrate+labels.")] = 25,
     splits: Annotated[int, typer.Option(help="Number of random splits.")] = 10,
     fraction: Annotated[float, typer.Option(help="The part of the rows to calibrate on.")] = 0.2,
     seed: Annotated[int, typer.Option(help="Random seed of the splits.")] = 0,
@@ -50,20 +58,23 @@ def compare(
 ) -> None:
     """Run the paper's protocol: calibrate on a random part, report on the rest.
 
-    Example: tepid compare logits.npz --methods all --also other.npy
+    Example: tepid compare logits.npz --methods all --models other.npy
     """
     if form not in _FORMATS:
         raise tepid.InputError(f"--format must be one of {', '.join(_FORMATS)}, got {form}")
-    reading = Reading.of(columns, where, header, probabilities, class_axis)
-    data = reading.open(logits, labels=labels).whole()
-    others = [reading.open_other(other).whole().logits for other in also or ()]
+    reading = FileOptions.of(columns, where, header, probabilities, class_axis)
+    rows = reading.open(logits, labels=labels)
+    data = rows.whole()
+    others = [_read_other(reading, other, rows, data) for other in models or ()]
+    judge = None if reference is None else _read_other(reading, reference, rows, data)
     older = reading.open_labeled(source)
     with console.without_array_warnings(), console.threads_with_progress(threads) as engine:
-        result = tepid.compare.compare(
+        result = tepid.compare(
             data.logits,
             data.labels,
-            methods="all" if methods == "all" else [m.strip() for m in methods.split(",")],
-            others=others,
+            methods=methods if methods in ("all", "default") else _split(methods),
+            models=others,
+            reference=judge,
             source=None if older is None else (older, None),
             few=few,
             splits=splits,
@@ -80,6 +91,24 @@ def compare(
         typer.echo(printed(result), nl=False)
 
 
+def _read_other(reading: FileOptions, path: str, rows: "Source", data: "Batch") -> "Array":
+    """Another model's logits in the order of the rows; of logs by id, NaN without an answer."""
+    other = reading.open_other(path)
+    if data.id is None or "id" not in other.columns:
+        logits: Array = other.whole().logits
+        return logits
+    import numpy as np  # noqa: PLC0415  # only for logs
+
+    found = tepid.sources.logs.resized(other, rows.classes).whole()
+    index = tepid.sources.match_ids(data.id, found.id, path)
+    console.notes(tepid.sources.ids.describe_unmatched(data.id, found.id, index, path))
+    return np.where((index >= 0)[:, None], found.logits[index], np.nan)
+
+
+def _split(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
 def _show(result: dict[str, Any]) -> None:
     """Print a comparison as a table, with what there is to say of it."""
     screen = console.console()
@@ -93,7 +122,7 @@ def _show(result: dict[str, Any]) -> None:
 
 def _table(result: dict[str, Any]) -> Table:
     """The methods with their figures, within 80 columns for figures of ordinary length."""
-    drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    drawn = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     drawn.add_column(no_wrap=True)
     for _, title, _, _ in _COLUMNS:
         drawn.add_column(title, justify="right", no_wrap=True)

@@ -98,9 +98,11 @@ def notes(sentences: Iterable[str]) -> None:
 
 
 def note_warnings(calibrator: _HasWarnings) -> None:
-    """Print the status of a calibration, unless it is ok, and its warnings."""
-    status = getattr(calibrator, "status", "ok")
-    if status != "ok":
+    """Print the verdict on a calibration, or its status unless it is ok, and its warnings."""
+    verdict, status = (getattr(calibrator, name, None) for name in ("verdict", "status"))
+    if verdict is not None:
+        note(f"The verdict on this calibration is {verdict}. {getattr(calibrator, 'reason', '')}")
+    elif status not in (None, "ok"):
         note(f"The status of this calibration is {status}.")
     notes(calibrator.warnings)
 
@@ -114,18 +116,28 @@ def without_array_warnings() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def without_calibration_warnings() -> Iterator[None]:
+    """Drop `CalibrationWarning`: the command prints the warnings of the result."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tepid.CalibrationWarning)
+        yield
+
+
 def with_notes(command: Callable[..., None]) -> Callable[..., None]:
-    """The same command, which prints each warning about probabilities once, as a note."""
+    """The same command, which prints each warning about its files once, as a note."""
 
     @functools.wraps(command)
     def run(*args: Any, **options: Any) -> None:
         printed: set[str] = set()
+        kinds = (tepid.errors.ProbabilityWarning, tepid.errors.LogWarning)
         with warnings.catch_warnings():
-            warnings.simplefilter("always", tepid.errors.ProbabilityWarning)
+            for kind in kinds:
+                warnings.simplefilter("always", kind)
             usual = warnings.showwarning
 
             def show(message: Any, category: Any, *where: Any, **more: Any) -> None:
-                if not issubclass(category, tepid.errors.ProbabilityWarning):
+                if not issubclass(category, kinds):
                     usual(message, category, *where, **more)
                 elif str(message) not in printed:
                     printed.add(str(message))

@@ -16,11 +16,16 @@ import typer
 
 import tepid
 from tepid.cli import console, options
-from tepid.cli.fit import Calibrator, Known, load_calibration, show_temperature
-from tepid.cli.options import Reading
+from tepid.cli.fit import (
+    Calibrator,
+    EvidenceOptions,
+    load_calibration,
+    parse_accuracy,
+    show_temperature,
+)
+from tepid.cli.options import FileOptions
 
 if TYPE_CHECKING:
-    from tepid.methods.evidence import Evidence
     from tepid.sources import Source
     from tepid.validation import Array
 
@@ -57,23 +62,28 @@ def apply(
     Example: tepid apply calibration.json logits.npy -o probabilities.npy
     """
     others = [str(calibration), *([] if groups is None else [groups])]
+    targets = None
     if out.is_dir() or not out.suffix:
-        targets = _target_files(out, logits, form, others, class_axis)
+        if class_axis is not None:
+            raise tepid.InputError("--class-axis must go with one file to write, got a folder")
+        targets = _target_files(out, logits, form, others)
     else:
-        targets = None
-        _check_one_file(out, form, [*logits, *others])
+        if form is not None:
+            raise tepid.InputError(f"--format must go with a folder to write to, got {out}")
+        options.check_output(out, *logits, *others)
+        tepid.sources.writing.check_ending(out)
     calibrator = load_calibration(calibration)
     console.note_warnings(calibrator)
-    source = Reading.of(columns, where, header, probabilities, class_axis).open(
-        logits, groups=groups
-    )
+    reading = FileOptions.of(columns, where, header, probabilities, class_axis)
+    source = reading.open(logits, groups=groups)
     check_groups(calibrator, source)
     with console.threads_with_progress(threads) as engine:
         application = _Application(calibrator, engine, source.rows)
         if targets is None:
-            rows = application.write(source, out, class_axis)
+            application.write(source, out, class_axis)
         else:
-            rows = application.write_each(source.files(), targets)
+            application.write_each(source.files(), targets)
+    rows = application.rows
     note_unknown_groups(application.unknown)
     if as_json:
         described = {"output": str(out), "samples": rows, "classes": calibrator.classes}
@@ -83,16 +93,7 @@ def apply(
     console.print_line(f"wrote {rows} rows of probabilities to {written}")
 
 
-def _check_one_file(out: Path, form: str | None, inputs: list[str]) -> None:
-    if form is not None:
-        raise tepid.InputError(f"--format must go with a folder to write to, got {out}")
-    options.check_output(out, *inputs)
-    tepid.sources.writing.check_ending(out)
-
-
-def _target_files(
-    out: Path, logits: list[str], form: str | None, others: list[str], class_axis: int | None
-) -> list[Path]:
+def _target_files(out: Path, logits: list[str], form: str | None, others: list[str]) -> list[Path]:
     """The file to write for each input, under the input's name in the folder `out`."""
     if form is not None and form not in _FORMATS:
         raise tepid.InputError(f"--format must be one of {', '.join(_FORMATS)}, got {form}")
@@ -106,9 +107,12 @@ def _target_files(
         raise tepid.InputError(f"files must have names of their own, got two that make {twice}")
     targets = [out / name for name in names]
     for target, path in zip(targets, found, strict=True):
-        _check_target(target, out, [path, *others])
-    if class_axis is not None:
-        raise tepid.InputError("--class-axis must go with one file to write, got a folder")
+        if not target.resolve().is_relative_to(out.resolve()):
+            raise tepid.InputError(
+                f"output must stay in {out}, got {target}, which leads elsewhere"
+            )
+        if target.exists() and any(options.is_among(target, each) for each in (path, *others)):
+            raise tepid.InputError(f"output must not be one of the inputs, got {target}")
     return targets
 
 
@@ -116,16 +120,8 @@ def _target_name(name: str, form: str | None) -> str:
     """The name with the ending of its new format; by default a table stays a table."""
     paths = tepid.sources.paths
     ending = paths.suffix(name)
-    tables = {".csv": "csv", ".parquet": "parquet"}
-    same = "parquet" if ending in paths.ARROW else tables.get(ending[:4], "npy")
+    same = "parquet" if ending in paths.ARROW else "csv" if ending in paths.TEXT else "npy"
     return f"{name[: len(name) - len(ending)]}.{form or same}"
-
-
-def _check_target(target: Path, out: Path, inputs: list[str]) -> None:
-    if not target.resolve().is_relative_to(out.resolve()):
-        raise tepid.InputError(f"output must stay in {out}, got {target}, which leads elsewhere")
-    if target.exists() and any(options.is_among(target, each) for each in inputs):
-        raise tepid.InputError(f"output must not be one of the inputs, got {target}")
 
 
 def check_groups(calibrator: Calibrator, source: "Source") -> None:
@@ -165,28 +161,28 @@ class _Application:
         self.rows = self.unknown = 0
         self._lock = threading.Lock()
 
-    def write(self, source: "Source", out: Path, class_axis: int | None) -> int:
+    def write(self, source: "Source", out: Path, class_axis: int | None) -> None:
         """Write all probabilities to one file, in the shape that the logits have."""
         batches = self._calibrate(source, allow_empty=False)
         if class_axis is not None and source.shape is not None:
             whole = tepid.shapes.joined(list(batches)).reshape(*source.shape, -1)
             batches = iter([tepid.shapes.class_back(whole, class_axis)])
-        written = tepid.sources.write_batches(out, batches)
-        return source.rows or written
+        tepid.sources.write_batches(out, batches)
 
-    def write_each(self, files: "list[Source]", targets: list[Path]) -> int:
+    def write_each(self, files: "list[Source]", targets: list[Path]) -> None:
         """Write the probabilities of each file to its target, several files at a time."""
+
+        def write(file: "Source", target: Path) -> None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            batches = self._calibrate(file, allow_empty=True)
+            tepid.sources.write_batches(target, batches, classes=self.calibrator.classes)
+
         with ThreadPoolExecutor(min(self.engine.threads, len(files))) as pool:
             try:
-                return sum(pool.map(self._write_file, files, targets))
+                list(pool.map(write, files, targets))
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
-
-    def _write_file(self, file: "Source", target: Path) -> int:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        batches = self._calibrate(file, allow_empty=True)
-        return tepid.sources.write_batches(target, batches, classes=self.calibrator.classes)
 
     def _calibrate(self, source: "Source", *, allow_empty: bool) -> "Iterator[Array]":
         size = tepid.shapes.rows_per_batch(self.calibrator.classes)
@@ -196,15 +192,12 @@ class _Application:
                 yield self.calibrator(batch.logits, **groups)
             except tepid.errors.RowError as error:
                 raise batch.locate(error) from None
-            self._count(batch)
-
-    def _count(self, batch: "tepid.sources.Batch") -> None:
-        unknown = unknown_groups(self.calibrator, batch)
-        with self._lock:
-            self.unknown += unknown
-            self.rows += len(batch.logits)
-            if self.engine.progress:
-                self.engine.progress("applying", self.rows, self.expected)
+            unknown = unknown_groups(self.calibrator, batch)
+            with self._lock:
+                self.unknown += unknown
+                self.rows += len(batch.logits)
+                if self.engine.progress:
+                    self.engine.progress("applying", self.rows, self.expected)
 
 
 # --- tepid onnx
@@ -225,16 +218,12 @@ def onnx(
         bool, typer.Option("--keep-logits", help="Output calibrated logits, not probabilities.")
     ] = False,
     labels: options.AllLabels = None,
+    labeled: options.LabeledRows = None,
     accuracy: options.Accuracy = None,
-    correct: options.Correct = None,
-    of: options.Of = None,
-    few: options.Few = None,
-    also: options.Also = None,
+    models: options.Models = None,
+    reference: options.Reference = None,
     source: options.OlderSet = None,
-    guarded: options.Guarded = False,
-    budget: options.Budget = 0.03,
-    deviations: options.Deviations = 1.0,
-    debias: options.Debias = False,
+    classes: options.Classes = None,
     save_calibration: Annotated[
         Path | None, typer.Option(help="Where to save the temperature as JSON.")
     ] = None,
@@ -250,18 +239,17 @@ def onnx(
 
     Example: tepid onnx model.onnx --data images.npy --accuracy 0.93 -o calibrated.onnx
     """
-    known = Known(
-        labels, accuracy, correct, of, few, tuple(also or ()), source, guarded, budget, deviations,
-        debias,
-    )  # fmt: skip
-    evidence = known.evidence(Reading())
-    extra = known.given(evidence)
+    evidence = EvidenceOptions(
+        labels, labeled, accuracy, tuple(models or ()), reference, source, classes=classes
+    )
+    extra = evidence.given()
     if save_calibration is not None:
         extra.append("--save-calibration")
         options.check_suffix(save_calibration, ".json")
     _check_origin(calibration, data, extra)
+    _check_evidence(evidence)
     for path in filter(None, (out, save_calibration)):
-        options.check_output(path, model, calibration, data, labels, few, source, *(also or ()))
+        options.check_output(path, model, calibration, data, *evidence.files)
     bridge = _import_onnx()
     where: dict[str, Any] = {
         "logits": logits, "class_axis": class_axis, "probabilities": probabilities,
@@ -271,7 +259,7 @@ def onnx(
         temperature = tepid.load(calibration)
     else:
         outputs = bridge.run(model, data, **where, batch=batch, threads=threads)
-        temperature = _fit_outputs(outputs, evidence, labels, threads)
+        temperature = _fit_outputs(outputs, evidence, threads)
     head = bridge.insert(model, temperature, out, **where, keep_logits=keep_logits)
     if save_calibration is not None:
         temperature.save(save_calibration)
@@ -282,6 +270,8 @@ def onnx(
     if temperature.groups:
         console.note("The calibration has groups; the model divides by the T of all rows.")
     show_temperature(temperature)
+    if temperature.verdict == "keep":
+        console.note("The model gets T = 1: its probabilities are a plain softmax of its logits.")
     console.print_line(f"wrote {out}")
     console.print_line(_describe_change(head, keep_logits=keep_logits))
 
@@ -302,8 +292,19 @@ def _check_origin(calibration: Path | None, data: str | None, extra: list[str]) 
         raise tepid.InputError(f"{extra[0]} must go with --data, got it with --calibration")
 
 
+def _check_evidence(evidence: EvidenceOptions) -> None:
+    """Raise where evidence cannot be used, before the model is run, which takes longest."""
+    if evidence.accuracy is not None:
+        parse_accuracy(evidence.accuracy)
+    paths = tepid.sources.paths
+    for given in evidence.files:
+        if given is not None and paths.names_file(given):
+            for path in paths.expand(given, "evidence file"):
+                paths.check_file(paths.split_member(path)[0], "evidence file")
+
+
 def _fit_outputs(
-    outputs: "Iterator[Array]", evidence: "Evidence", labels: str | None, threads: int | None
+    outputs: "Iterator[Array]", evidence: EvidenceOptions, threads: int | None
 ) -> "tepid.Temperature":
     # A fit reads its logits several times; the model, which takes longest, runs once.
     with (
@@ -312,8 +313,10 @@ def _fit_outputs(
     ):
         path = Path(folder) / "logits.npy"
         tepid.sources.write_batches(path, _report_rows(outputs, engine))
-        source = tepid.sources.open_source(path, labels=labels).renamed("logits")
-        return evidence.fit(source, engine)
+        labels = None if evidence.answers else evidence.labels
+        names = evidence.class_names
+        rows = tepid.open_source(path, labels=labels, classes=names).renamed("logits")
+        return evidence.calibrate(rows, FileOptions(), engine)
 
 
 def _report_rows(outputs: "Iterator[Array]", engine: "tepid.Threads") -> "Iterator[Array]":

@@ -11,13 +11,8 @@ from typing import Any
 import tepid
 from tepid.cli import console, options
 
-_NEEDED = ("numpy", "numba", "typer", "rich")
-_OPTIONAL = (
-    "scipy", "scikit-learn", "torch", "torchvision", "matplotlib", "onnx", "onnxruntime", "pyarrow",
-    "h5py", "zarr", "fsspec", "aiohttp", "dask", "pyspark",
-)  # fmt: skip
 # Extras for those who work on tepid itself.
-_OURS = ("dev", "bench")
+_OURS = ("dev", "bench", "docs")
 
 
 def doctor(as_json: options.Json = False) -> None:
@@ -25,13 +20,19 @@ def doctor(as_json: options.Json = False) -> None:
 
     Example: tepid doctor
     """
+    packages = _packages_by_extra()
+    needed = packages.pop("", [])
+    # Of several extras that bring a package, the last to be listed is the smallest.
+    extras = sorted(packages, key=lambda extra: len(packages[extra]), reverse=True)
+    extra_of = {name: extra for extra in extras for name in packages[extra]}
     found = {
         "tepid": importlib.metadata.version("tepid"),
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "needed": {name: _version(name) for name in _NEEDED},
+        "needed": {name: _version(name) for name in needed},
         "optional": {
-            name: {"version": _version(name), "install": _install(name)} for name in _OPTIONAL
+            name: {"version": _version(name), "install": f"pip install 'tepid[{extra}]'"}
+            for name, extra in sorted(extra_of.items())
         },
         "threads": _threads(),
         "kernels": _kernels(),
@@ -42,6 +43,18 @@ def doctor(as_json: options.Json = False) -> None:
         _show(found)
 
 
+def _packages_by_extra() -> dict[str, list[str]]:
+    """The packages that each extra brings; those that tepid always needs are under ""."""
+    found: dict[str, list[str]] = {}
+    for line in importlib.metadata.requires("tepid") or []:
+        package = re.match(r"[\w.-]+", line)
+        extra = re.search(r"""extra == ["']([\w-]+)["']""", line)
+        name = extra[1] if extra else ""
+        if package and name not in _OURS:
+            found.setdefault(name, []).append(package[0])
+    return found
+
+
 def _version(name: str) -> str | None:
     try:
         return importlib.metadata.version(name)
@@ -49,27 +62,17 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _install(name: str) -> str:
-    """The command that brings a package, by tepid's own extra where it has one."""
-    for line in importlib.metadata.requires("tepid") or []:
-        package = re.match(r"[\w.-]+", line)
-        extra = re.search(r"""extra == ["']([\w-]+)["']""", line)
-        if package and extra and package[0] == name and extra[1] not in _OURS:
-            return f"pip install 'tepid[{extra[1]}]'"
-    return f"pip install {name}"
-
-
 def _threads() -> dict[str, Any]:
-    found: dict[str, Any] = {"count": None, "TEPID_THREADS": os.environ.get("TEPID_THREADS")}
+    found = {"count": None, "TEPID_THREADS": os.environ.get("TEPID_THREADS"), "problem": None}
     try:
-        return found | {"count": tepid.Threads().threads, "problem": None}
+        return found | {"count": tepid.Threads().threads}
     except (tepid.InputError, ImportError) as error:
         return found | {"problem": str(error)}
 
 
 def _kernels() -> dict[str, Any]:
     """Where numba keeps what it compiled; each kernel is an index, `*.nbi`, for this Python."""
-    found: dict[str, Any] = {"cache": None, "writable": False, "compiled": 0}
+    found: dict[str, Any] = {"cache": None, "writable": False, "compiled": 0, "problem": None}
     try:
         from tepid.kernels.tails import tail_sums  # noqa: PLC0415  # numba, only when asked
     except ImportError as error:
@@ -78,13 +81,9 @@ def _kernels() -> dict[str, Any]:
     if where is None:
         said = "no folder for the cache can be written; NUMBA_CACHE_DIR may name one"
         return found | {"problem": said}
-    python = f"*.py{sys.version_info.major}{sys.version_info.minor}*.nbi"
-    return {
-        "cache": where,
-        "writable": os.access(where, os.W_OK),
-        "compiled": len(list(Path(where).glob(python))),
-        "problem": None,
-    }
+    compiled = Path(where).glob(f"*.py{sys.version_info.major}{sys.version_info.minor}*.nbi")
+    writable = os.access(where, os.W_OK)
+    return found | {"cache": where, "writable": writable, "compiled": len(list(compiled))}
 
 
 def _show(found: dict[str, Any]) -> None:

@@ -14,9 +14,10 @@ from rich.text import Text
 
 import tepid
 from tepid.cli import console, options
+from tepid.cli.ask import choose_rows
 from tepid.cli.deploy import check_groups, note_unknown_groups, unknown_groups
 from tepid.cli.fit import Calibrator, load_calibration, show_temperature, uncalibrated
-from tepid.cli.options import Reading
+from tepid.cli.options import FileOptions
 
 if TYPE_CHECKING:
     from tepid.metrics import Interval
@@ -82,7 +83,7 @@ def score(
     """
     if draws < 0:
         raise tepid.InputError(f"--draws must not be below zero, got {draws}")
-    reading = Reading.of(columns, where, header, probabilities, class_axis)
+    reading = FileOptions.of(columns, where, header, probabilities, class_axis)
     source = reading.open(logits, labels=labels, groups=groups)
     calibrator = None if calibration is None else load_calibration(calibration)
     if calibrator is not None:
@@ -107,7 +108,7 @@ def score(
 class _ScoredRows:
     """The reliability before and after a calibration, and the rows while they fit in memory."""
 
-    reliability: "dict[str, tepid.Reliability]"
+    reliability: "dict[str, tepid.summaries.Reliability]"
     unknown: int  # rows of groups that were not fitted
     logits: int  # how many numbers the batches hold
     batches: "tuple[Batch, ...] | None"
@@ -126,7 +127,7 @@ class _ScoredRows:
 
 
 def _score_batch(calibrator: Calibrator | None, batch: "Batch") -> _ScoredRows:
-    reliability = {"before": tepid.Reliability.of_logits(batch.logits, batch.labels)}
+    reliability = {"before": tepid.summaries.Reliability.of_logits(batch.logits, batch.labels)}
     unknown = 0
     if calibrator is not None:
         reliability["after"] = _reliability(calibrator, batch)
@@ -135,12 +136,12 @@ def _score_batch(calibrator: Calibrator | None, batch: "Batch") -> _ScoredRows:
     return _ScoredRows(reliability, unknown, size, (batch,))
 
 
-def _reliability(calibrator: Calibrator, batch: "Batch") -> "tepid.Reliability":
+def _reliability(calibrator: Calibrator, batch: "Batch") -> "tepid.summaries.Reliability":
     if isinstance(calibrator, tepid.Temperature) and batch.group is None:
         calibrator.check_classes(tepid.shapes.class_count(batch.logits))
         t = calibrator.value
-        return tepid.Reliability.of_logits(batch.logits, batch.labels, temperature=t)
-    return tepid.Reliability.of(_calibrate(calibrator, batch), batch.labels)
+        return tepid.summaries.Reliability.of_logits(batch.logits, batch.labels, temperature=t)
+    return tepid.summaries.Reliability.of(_calibrate(calibrator, batch), batch.labels)
 
 
 def _calibrate(calibrator: Calibrator, batch: "Batch") -> "Array":
@@ -203,7 +204,7 @@ def _measure(
 def _add_measure(key: str, labels: "Array", given: "dict[str, Array]", scores: Scores) -> None:
     measure = getattr(tepid.metrics, key)
     if key == "excess_nll":  # takes logits, in which no label may be impossible
-        given = {name: tepid.logits_of(p.clip(_LEAST)) for name, p in given.items()}
+        given = {name: tepid.validation.logits_of(p.clip(_LEAST)) for name, p in given.items()}
     if not scores.draws:
         for name, p in given.items():
             scores.values[name][key] = measure(labels, p)
@@ -218,11 +219,11 @@ def _add_measure(key: str, labels: "Array", given: "dict[str, Array]", scores: S
 
 
 def show_scores(
-    reliability: "dict[str, tepid.Reliability]", scores: Scores, *, as_json: bool
+    reliability: "dict[str, tepid.summaries.Reliability]", scores: Scores, *, as_json: bool
 ) -> None:
     """Print every measure with its interval, and the reliability diagrams."""
     measured = {
-        name: tepid.compare.measures(r) | scores.values.get(name, {})
+        name: tepid.comparison.measures(r) | scores.values.get(name, {})
         for name, r in reliability.items()
     }
     if as_json:
@@ -277,7 +278,7 @@ def _interval(interval: "Interval", form: Callable[[float], str]) -> str:
 _BAR = 20
 
 
-def _reliability_diagram(reliability: "dict[str, tepid.Reliability]") -> Table:
+def _reliability_diagram(reliability: "dict[str, tepid.summaries.Reliability]") -> Table:
     """One column of bars per summary: accuracy as a bar, confidence as a mark, by bin."""
     table = Table(
         box=None,
@@ -297,7 +298,7 @@ def _reliability_diagram(reliability: "dict[str, tepid.Reliability]") -> Table:
     return table
 
 
-def _diagram_cells(r: "tepid.Reliability", b: int) -> tuple[Text, str]:
+def _diagram_cells(r: "tepid.summaries.Reliability", b: int) -> tuple[Text, str]:
     n = r.count[b]
     if not n:
         return Text(""), ""
@@ -347,7 +348,7 @@ def report(
     """
     options.check_suffix(out, ".html", ".htm", what="report")
     options.check_output(out, logits, labels, names, images, *(calibration or ()))
-    reading = Reading.of(columns, where, header, probabilities, class_axis)
+    reading = FileOptions.of(columns, where, header, probabilities, class_axis)
     data = reading.open(logits, labels=labels)
     temperatures = {str(path): tepid.load(path) for path in calibration or ()}
     with console.threads_with_progress(threads) as engine:
@@ -364,35 +365,55 @@ def report(
 # --- tepid demo
 
 _DEMO_REPORT = Path("tepid-demo.html")
+# Of 40 draws of 25 labels, seed 5 is near the median by the ECE of the result.
+_DEMO_LABELS, _DEMO_SEED = 25, 5
 
 
 def demo(as_json: options.Json = False) -> None:
-    """Calibrate a real network without its labels, then show with them what that did.
+    """Calibrate a real network: from its logits alone, then with 25 labels.
 
     Example: tepid demo
     """
+    import numpy as np  # noqa: PLC0415  # only when asked
+
     data = tepid.demo.fashion()
-    temperature = tepid.uts(data["logits"])
+    logits, labels = data["logits"], data["labels"]
+    chosen = choose_rows(tepid.open_source(logits), _DEMO_LABELS, _DEMO_SEED).chosen
+    known = np.full(len(labels), -1)
+    known[chosen] = labels[chosen]
+    with console.without_calibration_warnings():
+        alone, with_labels = tepid.calibrate(logits), tepid.calibrate(logits, known)
+    temperatures = {
+        "before": 1.0, "logits alone": float(alone), "with labels": float(with_labels),
+    }  # fmt: skip
     reliability = {
-        name: tepid.Reliability.of_logits(data["logits"], data["labels"], temperature=t)
-        for name, t in (("before", 1.0), ("after", float(temperature)))
+        name: tepid.summaries.Reliability.of_logits(logits, labels, temperature=t)
+        for name, t in temperatures.items()
     }
     if as_json:
-        measured = {name: tepid.compare.measures(r) for name, r in reliability.items()}
-        console.print_json({"calibration": temperature.as_dict()} | measured)
+        measured = {name: tepid.comparison.measures(r) for name, r in reliability.items()}
+        fits = {"logits alone": alone.as_dict(), "with labels": with_labels.as_dict()}
+        console.print_json({"calibrations": fits} | measured)
         return
     screen = console.console()
     screen.print(
-        "A small network trained on Fashion-MNIST gave logits for 10,000 test images.\n"
-        "First, a temperature from the logits alone:\n"
+        "A small network trained on Fashion-MNIST gave logits for 10,000 test images.\n\n"
+        "tepid fit logits.npy\n"
     )
-    show_temperature(temperature)
-    screen.print("\nThen, with the labels that tepid did not see, what it did:\n")
+    show_temperature(alone, "logits.npy")
+    screen.print(
+        f"\ntepid ask logits.npy -n {_DEMO_LABELS} -o to_label.csv\n"
+        f"... a person fills in {_DEMO_LABELS} labels ...\n"
+        "tepid fit logits.npy --labels to_label.csv\n"
+    )
+    show_temperature(with_labels, "logits.npy", "to_label.csv")
+    screen.print("\nWith all 10,000 labels, which tepid did not see, what that did:\n")
     show_scores(reliability, Scores(), as_json=False)
     tepid.report.write(
         _DEMO_REPORT,
-        data["logits"],
-        labels=data["labels"],
+        logits,
+        labels=labels,
+        temperatures={"25 labels": with_labels, "logits alone": alone},
         names=data["names"],
         images=dict(zip(data["image_rows"].tolist(), data["images"], strict=True)),
         title="Fashion-MNIST, a small network",

@@ -1,6 +1,6 @@
-"""`tepid fit` and `tepid advise`: from what is known to a calibration.
+"""`tepid fit`: from what is known to a calibration.
 
-`Known` turns options into `tepid.methods.evidence.Evidence`, which chooses the method.
+`EvidenceOptions` turns options into the arguments of `tepid.calibrate`.
 """
 
 import importlib
@@ -12,32 +12,22 @@ import typer
 from rich.table import Table
 
 import tepid
-from tepid.cli import console, options, summarize
-from tepid.cli.options import EngineOptions, Reading
+from tepid.cli import console, options
+from tepid.cli.options import EngineOptions, FileOptions
 
 if TYPE_CHECKING:
-    from tepid.methods.evidence import Evidence
+    from tepid.engines import Engine
     from tepid.sources import Source
     from tepid.validation import Array
 
+# The exact methods of the literature that fit one number.
+EXACT = ("uts", "temperature", "accuracy")
 # The methods of `tepid.scaling`, which fit more than one number.
-METHODS = (
+SCALING = (
     "vector", "matrix", "histogram", "isotonic", "bbq", "ensemble", "beta", "dirichlet",
 )  # fmt: skip
 # From this many classes on, fitting a matrix takes minutes.
 _MANY_CLASSES = 500
-# A precision as coarse as this is that of a fit from summaries.
-_COARSE = 1e-5
-
-# What the command line calls each kind of evidence.
-_OPTIONS = {
-    "labels": "--labels",
-    "accuracy": "--accuracy",
-    "few": "--few",
-    "models": "--also",
-    "source": "--source",
-    "guarded": "--guarded",
-}
 
 
 class Calibrator(Protocol):
@@ -56,89 +46,105 @@ class Calibrator(Protocol):
 
 
 @dataclass(frozen=True)
-class Known:
-    """The options of `tepid fit` and `tepid onnx` that say what is known, as they were typed."""
+class EvidenceOptions:
+    """The options of `tepid fit` and `tepid onnx` that state what is known, as they were typed."""
 
-    labels: str | None
-    accuracy: str | None
-    correct: int | None
-    of: int | None
-    few: str | None
-    also: tuple[str, ...]
-    source: str | None
-    guarded: bool
-    budget: float
-    deviations: float
-    debias: bool
+    labels: str | None = None
+    labeled: str | None = None
+    accuracy: str | None = None
+    models: tuple[str, ...] = ()
+    reference: str | None = None
+    source: str | None = None
+    ids: str | None = None
+    classes: str | None = None
     groups: str | None = None
 
-    def evidence(self, reading: Reading) -> "Evidence":
-        """The evidence, with other files opened as the logits are; raises if it contradicts."""
-        from tepid.methods.evidence import Evidence  # noqa: PLC0415  # NumPy, only when asked
+    @property
+    def files(self) -> tuple[str | None, ...]:
+        """Every input that may be a file."""
+        return self.labels, self.labeled, *self.models, self.reference, self.source, self.groups
 
-        self._check_pairs()
-        accuracy, error = self._accuracy()
-        evidence = Evidence(
-            labeled=self.labels is not None,
-            accuracy=accuracy,
-            standard_error=error,
-            few=None if self.few is None else self._open_few(self.few, reading),
-            models=tuple(reading.open_other(other) for other in self.also),
-            source=reading.open_labeled(self.source),
-            guarded=self.guarded,
-            budget=self.budget,
-            deviations=self.deviations,
-            debias=self.debias,
-        )
-        evidence.check(self._names())
-        return evidence
+    def given(self) -> list[str]:
+        """The names of the options that were given."""
+        return [f"--{name}" for name, value in vars(self).items() if value]
 
-    def given(self, evidence: "Evidence") -> list[str]:
-        """The options that a fit would use, by name."""
-        names = [self._names()[kind] for kind in evidence.kinds]
-        tuned = {"--deviations": self.deviations != 1.0, "--debias": self.debias}
-        return names + [name for name, there in tuned.items() if there]
-
-    def _names(self) -> dict[str, str]:
-        return _OPTIONS | ({"accuracy": "--correct"} if self.accuracy is None else {})
-
-    def _check_pairs(self) -> None:
-        if self.budget != 0.03 and not self.guarded:
-            raise tepid.InputError("--budget must go with --guarded, got it alone")
-        if (self.correct is None) != (self.of is None):
-            raise tepid.InputError("--correct and --of must go together, got one")
-        if self.accuracy is not None and self.correct is not None:
-            raise tepid.InputError("evidence must be of one kind, got --accuracy and --correct")
-
-    def _accuracy(self) -> tuple[float | tuple[float, float] | None, float]:
-        """The accuracy or its range, and its standard error."""
-        if self.accuracy is not None:
-            return parse_accuracy(self.accuracy)
-        if self.correct is not None and self.of is not None:
-            return tepid.counted(self.correct, self.of)
-        return None, 0.0
-
-    def _open_few(self, path: str, reading: Reading) -> "Source":
-        if self.groups is not None and tepid.sources.paths.names_file(self.groups):
-            raise tepid.InputError(
-                f"--groups must name a column of both files with --few, got {self.groups}"
+    def calibrate(
+        self, rows: "Source", reading: FileOptions, engine: "Engine"
+    ) -> "tepid.Temperature":
+        """The temperature of all evidence on rows that are open."""
+        with console.without_calibration_warnings():
+            return tepid.calibrate(
+                rows,
+                self.answers,
+                labeled=self._open_labeled(reading),
+                accuracy=None if self.accuracy is None else parse_accuracy(self.accuracy),
+                models=[self._open_model(path, reading) for path in self.models],
+                reference=self._open_reference(reading),
+                source=reading.open_labeled(self.source, classes=self.class_names),
+                classes=self.class_names,
+                engine=engine,
             )
-        return reading.open_other(path, labels="labels", groups=self.groups)
+
+    @property
+    def answers(self) -> str | None:
+        """The file of labels by id, if `--labels` names one."""
+        by_id = self.labels is not None and tepid.sources.is_answers(self.labels)
+        return self.labels if by_id else None
+
+    @property
+    def class_names(self) -> list[str] | None:
+        """The names of the classes."""
+        return None if self.classes is None else read_classes(self.classes)
+
+    def _open_labeled(self, reading: FileOptions) -> "Source | None":
+        named = None if self.groups is None or _names_file(self.groups) else self.groups
+        return reading.open_labeled(self.labeled, classes=self.class_names, groups=named)
+
+    def _open_reference(self, reading: FileOptions) -> Any:
+        if self.reference is None:
+            return None
+        if tepid.sources.is_answers(self.reference) or tepid.sources.holds_classes(self.reference):
+            return self.reference
+        return self._open_model(self.reference, reading)
+
+    def _open_model(self, path: str, reading: FileOptions) -> Any:
+        return reading.open_other(path, ids=self.ids)
 
 
-def parse_accuracy(text: str) -> tuple[float | tuple[float, float], float]:
-    """An accuracy or a range, and the standard error: 0.93, 0.93±0.01, 0.93+-0.01, 0.91..0.95."""
-    value, sign, error = text.replace("+-", "±").partition("±")
+def read_classes(text: str) -> list[str]:
+    """The names of classes: separated by commas, or the lines of a text file."""
+    names = read_lines(Path(text)) if Path(text).is_file() else text.split(",")
+    return [name.strip() for name in names if name.strip()]
+
+
+def class_names(text: str | None, source: "Source") -> list[str] | None:
+    """The names of the classes of a source: those given, or those of its columns."""
+    if text is None:
+        return [str(name) for name in source.names or ()] or None
+    names = read_classes(text)
+    if source.classes is not None and len(names) != source.classes:
+        raise tepid.InputError(
+            f"--classes must name the {source.classes} classes of the logits, got {len(names)}"
+        )
+    return names
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file."""
     try:
-        numbers = [float(part) for part in value.split("..")]
-        standard_error = float(error) if sign else 0.0
+        text = path.read_text(encoding="utf-8-sig")
     except ValueError:
-        numbers, standard_error = [], 0.0
-    if len(numbers) == 1:
-        return numbers[0], standard_error
-    if len(numbers) == 2 and not sign:
-        return (numbers[0], numbers[1]), 0.0
-    raise tepid.InputError(f"accuracy must be a number or a range low..high, got {text}")
+        raise tepid.InputError(f"{path} must be text in UTF-8, got another file") from None
+    return text.removesuffix("\n").split("\n")
+
+
+def parse_accuracy(text: str) -> Any:
+    """An accuracy as it was typed."""
+    return importlib.import_module("tepid.methods.accuracy").parse_accuracy(text)
+
+
+def _names_file(text: str) -> bool:
+    return bool(tepid.sources.paths.names_file(text))
 
 
 # --- tepid fit
@@ -147,24 +153,22 @@ def parse_accuracy(text: str) -> tuple[float | tuple[float, float], float]:
 def fit(
     logits: options.SomeShards = None,
     labels: options.AllLabels = None,
-    method: Annotated[
-        str, typer.Option(help=f"With --labels: temperature, {', '.join(METHODS)}.")
-    ] = "temperature",
+    labeled: options.LabeledRows = None,
     accuracy: options.Accuracy = None,
-    correct: options.Correct = None,
-    of: options.Of = None,
-    few: options.Few = None,
-    also: options.Also = None,
+    models: options.Models = None,
+    reference: options.Reference = None,
     source: options.OlderSet = None,
-    guarded: options.Guarded = False,
-    budget: options.Budget = 0.03,
+    ids: options.Ids = None,
+    classes: options.Classes = None,
     groups: options.Groups = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help=f"One method alone: {', '.join((*EXACT, *SCALING))}."),
+    ] = None,
     out: options.Output = None,
     report: Annotated[
         Path | None, typer.Option(help="Write a report on the result too: an .html file.")
     ] = None,
-    deviations: options.Deviations = 1.0,
-    debias: options.Debias = False,
     sample_weight: options.SampleWeight = None,
     columns: options.Columns = None,
     where: options.Where = None,
@@ -179,88 +183,138 @@ def fit(
     scheduler: options.Scheduler = None,
     as_json: options.Json = False,
 ) -> None:
-    """Find a temperature: from logits alone, or with what else is known.
+    """Find a temperature from logits and everything else that is known.
 
-    Example: tepid fit logits.npy -o calibration.json
+    Example: tepid fit logits.npy --accuracy 186/200 -o calibration.json
     """
-    reading = Reading.of(columns, where, header, probabilities, class_axis)
-    known = Known(
-        labels, accuracy, correct, of, few, tuple(also or ()), source, guarded, budget, deviations,
-        debias, groups,
-    )  # fmt: skip
-    _check_outputs(
-        out, report, method, (*(logits or ()), labels, sample_weight, few, source, *(also or ()))
+    reading = FileOptions.of(columns, where, header, probabilities, class_axis)
+    evidence = EvidenceOptions(
+        labels, labeled, accuracy, tuple(models or ()), reference, source, ids, classes, groups
     )
+    _check_outputs(out, report, method, (*(logits or ()), sample_weight, *evidence.files))
     engine_options = EngineOptions(threads, engine, scheduler)
     engine_options.check()
-    _check_method(method, labels, engine)
-    evidence = known.evidence(reading)
+    _check_method(method, evidence, engine, summed=summary is not None)
     if summary is not None:
-        beside = {"--groups": groups, "--sample-weight": sample_weight, "--report": report}
+        beside = {"--sample-weight": sample_weight, "--report": report, "logits": logits}
         need_rows = [
-            *(name for name in known.given(evidence) if name not in _WITH_SUMMARY),
-            *(name for name, value in beside.items() if value is not None),
+            *(name for name in evidence.given() if name != "--accuracy"),
+            *(name for name, value in beside.items() if value),
             *reading.given,
             *(["--engine"] if engine != "threads" else []),
         ]
-        _check_summary(logits, need_rows)
-        show_fit(summarize.fit_summary(evidence, summary), out, as_json=as_json)
+        if need_rows:
+            raise tepid.InputError(
+                f"--summary must go without {need_rows[0]}, which needs rows, got both"
+            )
+        show_fit(_fit_summary(summary, method, accuracy), out, as_json=as_json)
         return
     if not logits:
         raise tepid.InputError("logits must be given, got neither them nor a --summary")
-    data = reading.open(logits, labels=labels, sample_weight=sample_weight, groups=groups)
+    data = reading.open(
+        logits,
+        labels=None if evidence.answers else labels,
+        classes=evidence.class_names,
+        sample_weight=sample_weight,
+        groups=groups,
+        ids=ids,
+    )
     if data.binary:
         console.note("One value for each row was read as the binary logit of class 1.")
-    if method != "temperature":
+    if method in SCALING:
         _fit_scaling(data, method, out, as_json=as_json)
         return
     with engine_options.start() as started:
-        result = evidence.fit(data, started)
+
+        def fit_rows(rows: "Source") -> "tepid.Temperature":
+            if method is None:
+                return evidence.calibrate(rows, reading, started)
+            return _fit_exact(method, rows, accuracy, started)
+
+        result = fit_rows(data)
+        halved = tepid.sources.logs.halved(data)
+        if halved is not None:
+            console.note(
+                f"With half the bound for options that are not listed T is "
+                f"{fit_rows(halved).value:.4f} instead of {result.value:.4f}."
+            )
         if report is not None:
             tepid.report.write(report, data, temperatures=[result], engine=started)
-    show_fit(result, out, report, as_json=as_json)
+    show_fit(result, out, report, as_json=as_json, logits=" ".join(logits), labels=evidence.answers)
 
 
-# What may be known beside summaries.
-_WITH_SUMMARY = ("--accuracy", "--correct", "--guarded")
+def _fit_exact(
+    method: str, rows: Any, accuracy: str | None, engine: "Engine | None"
+) -> "tepid.Temperature":
+    if method == "uts":
+        return tepid.uts(rows, engine=engine)
+    if method == "temperature":
+        return tepid.temperature_scaling(rows, engine=engine)
+    return tepid.match_accuracy(rows, parse_accuracy(accuracy or ""), engine=engine)
+
+
+def _fit_summary(path: Path, method: str | None, accuracy: str | None) -> "tepid.Temperature":
+    summaries = tepid.Summaries.load(path)
+    if method is not None:
+        return _fit_exact(method, summaries, accuracy, None)
+    known = None if accuracy is None else parse_accuracy(accuracy)
+    with console.without_calibration_warnings():
+        return tepid.calibrate(summaries, accuracy=known)
 
 
 def _check_outputs(
-    out: Path | None, report: Path | None, method: str, inputs: tuple[str | None, ...]
+    out: Path | None, report: Path | None, method: str | None, inputs: tuple[str | None, ...]
 ) -> None:
     if out is not None:
         options.check_output(out, *inputs)
-        options.check_suffix(out, ".json" if method == "temperature" else ".npz")
+        options.check_suffix(out, ".npz" if method in SCALING else ".json")
     if report is not None:
-        if method != "temperature":
+        if method in SCALING:
             raise tepid.InputError(f"--report must go with a temperature, got --method {method}")
         options.check_suffix(report, ".html", ".htm", what="report")
         options.check_output(report, *inputs)
 
 
-def _check_method(method: str, labels: str | None, engine: str) -> None:
-    if method == "temperature":
+def _check_method(
+    method: str | None, evidence: EvidenceOptions, engine: str, *, summed: bool
+) -> None:
+    """Raise unless a method alone gets the evidence that it uses, and no other.
+
+    Summaries have the labels in them.
+    """
+    if method is None:
         return
-    if labels is None:
-        raise tepid.InputError("--method must go with --labels, got it alone")
-    if method not in METHODS:
-        known = ", ".join(("temperature", *METHODS))
+    if method not in (*EXACT, *SCALING):
+        known = ", ".join((*EXACT, *SCALING))
         raise tepid.InputError(f"--method must be one of {known}, got {method}")
-    if engine != "threads":
+    if summed and method in SCALING:
+        raise tepid.InputError(
+            f"--summary must go without --method {method}, which needs rows, got both"
+        )
+    needed = {"uts": None, "accuracy": "--accuracy"}.get(method, None if summed else "--labels")
+    given = set(evidence.given()) - {"--groups", "--classes"}
+    if needed is not None and needed not in given:
+        raise tepid.InputError(f"--method {method} must go with {needed}, got it alone")
+    other = sorted(given - {needed})
+    if other:
+        raise tepid.InputError(f"--method {method} must go without {other[0]}, got both")
+    if evidence.answers is not None:
+        raise tepid.InputError(
+            f"--method {method} must have a label for every row, got labels by id; leave out "
+            "--method"
+        )
+    if method in SCALING and engine != "threads":
         raise tepid.InputError(f"--engine must be threads for --method {method}, got {engine}")
 
 
-def _check_summary(logits: list[str] | None, need_rows: list[str]) -> None:
-    if logits:
-        raise tepid.InputError(f"--summary must go without logits, got {logits[0]}")
-    if need_rows:
-        raise tepid.InputError(
-            f"--summary must go without {need_rows[0]}, which needs rows, got both"
-        )
-
-
 def show_fit(
-    result: "tepid.Temperature", out: Path | None, report: Path | None = None, *, as_json: bool
+    result: "tepid.Temperature",
+    out: Path | None,
+    report: Path | None = None,
+    *,
+    as_json: bool,
+    logits: str = "LOGITS",
+    labels: str | None = None,
 ) -> None:
     """Save a temperature where an output is named, and print it."""
     if out is not None:
@@ -268,47 +322,69 @@ def show_fit(
     if as_json:
         console.print_json(result.as_dict())
         return
-    show_temperature(result)
+    show_temperature(result, logits, labels)
     for path in filter(None, (out, report)):
         console.print_line(f"wrote {path}")
 
 
-def show_temperature(result: "tepid.Temperature") -> None:
-    """Print a temperature, its groups, the verdict and its warnings."""
+def show_temperature(
+    result: "tepid.Temperature", logits: str = "LOGITS", labels: str | None = None
+) -> None:
+    """Print a temperature, its evidence and groups, the verdict and its warnings.
+
+    The next step names `logits` and `labels`, the file of labels by id if there is one.
+    """
     rows = {
         "temperature": f"{result.value:.4f}",
+        "95 % interval": "",
         "method": result.method,
         "status": result.status,
         "implied accuracy": f"{100 * result.implied_accuracy:.2f} %",
         "rows × classes": f"{result.samples} × {result.classes}",
     }
     if result.interval:
-        matched = result.method == "accuracy"  # for a range, of the temperatures of its ends
-        name = "interval of the matching T" if matched else "95 % interval of T"
-        rows[name] = "{:.4f} to {:.4f}".format(*result.interval)
+        rows["95 % interval"] = "{:.4f} to {:.4f}".format(*result.interval)
+    else:
+        del rows["95 % interval"]
     if result.sensitivity:
         rows["T with ½ σ, 2 σ"] = "{:.4f}, {:.4f}".format(*result.sensitivity)
-    if result.precision >= _COARSE:
-        rows["read off sums, within"] = f"{100 * result.precision:g} % of the fit to the rows"
     screen = console.console()
     screen.print(console.two_columns(rows, "calibration"))
+    if len(result.evidence) > 1:
+        screen.print(_evidence_table(result))
     if result.groups:
         screen.print(_group_table(result))
-    verdict, reason = tepid.judged(result)
-    console.print_line(f"would help most: {tepid.would_help(result)}")
-    what = "a temperature here" if result.status == "abstained" else "this temperature"
-    console.print_line(f"{verdict} {what}: {reason}")
-    console.note_warnings(result)
+    if result.verdict is not None:
+        console.print_line(f"verdict: {result.verdict}. {result.reason}")
+        step = result.next_step.replace("LOGITS", logits)
+        if labels is None:
+            step = step.replace("--labels to_label.csv -o more.csv", "-o to_label.csv")
+        else:
+            step = step.replace("--labels to_label.csv", f"--labels {labels}")
+        console.print_line(f"next step: {step}")
+    console.notes(result.warnings)
+
+
+def _evidence_table(result: "tepid.Temperature") -> Table:
+    table = Table(box=None, padding=(0, 2), title="evidence", title_justify="left")
+    table.add_column("kind")
+    for name in ("T", "95 % interval", "weight"):
+        table.add_column(name, justify="right")
+    for name, part in result.evidence.items():
+        interval = "{:.3f} to {:.3f}".format(*part.interval)
+        table.add_row(name, f"{part.value:.4f}", interval, f"{part.weight:.2f}")
+    return table
 
 
 def _group_table(result: "tepid.Temperature") -> Table:
     table = Table(box=None, padding=(0, 2), title="groups", title_justify="left")
     table.add_column("group")
-    for name in ("temperature", "implied accuracy", "rows", "status"):
+    last = "verdict" if result.verdict else "status"
+    for name in ("temperature", "implied accuracy", "rows", last):
         table.add_column(name, justify="right")
     for name, t in result.groups.items():
         accuracy = f"{100 * t.implied_accuracy:.2f} %"
-        table.add_row(name, f"{t.value:.4f}", accuracy, str(t.samples), t.status)
+        table.add_row(name, f"{t.value:.4f}", accuracy, str(t.samples), t.verdict or t.status)
     return table
 
 
@@ -377,49 +453,3 @@ def load_calibration(path: Path) -> Calibrator:
         loaded: Calibrator = importlib.import_module("tepid.scaling").load(path)
         return loaded
     return tepid.load(path)
-
-
-# --- tepid advise
-
-
-def advise(
-    logits: options.Logits,
-    accuracy: Annotated[str | None, typer.Option(help="The model's accuracy, if known.")] = None,
-    also: options.Also = None,
-    source: options.OlderSet = None,
-    few: options.Few = None,
-    labels: options.AllLabels = None,
-    columns: options.Columns = None,
-    where: options.Where = None,
-    header: options.Header = None,
-    probabilities: options.Probabilities = False,
-    class_axis: options.ClassAxis = None,
-    threads: options.ThreadCount = None,
-    as_json: options.Json = False,
-) -> None:
-    """Print which method to use with what is known, and what would help most.
-
-    Example: tepid advise logits.npy --accuracy 0.93
-    """
-    reading = Reading.of(columns, where, header, probabilities, class_axis)
-    data = reading.open(logits, labels=labels)
-    older, labeled = reading.open_labeled(source), reading.open_labeled(few)
-    with console.threads_with_progress(threads) as engine:
-        advice = tepid.advise(
-            data,
-            accuracy=None if accuracy is None else parse_accuracy(accuracy)[0],
-            others=tuple(reading.open_other(other) for other in also or ()),
-            source=None if older is None else (older, None),
-            few=None if labeled is None else (labeled, None),
-            engine=engine,
-        )
-    if as_json:
-        names = (
-            "use", "verdict", "because", "would_help", "samples", "classes", "confidence", "margin",
-            "spread",
-        )  # fmt: skip
-        answers = {name: t.as_dict() for name, t in advice.answers.items()}
-        console.print_json({name: getattr(advice, name) for name in names} | {"answers": answers})
-        return
-    console.print_line(advice.seen)
-    console.print_line(str(advice))

@@ -7,7 +7,7 @@ import dataclasses
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -15,10 +15,16 @@ from rich.table import Table
 import tepid
 from tepid.cli import console, options
 from tepid.cli.fit import show_fit
-from tepid.cli.options import Reading
+from tepid.cli.options import FileOptions
 
 if TYPE_CHECKING:
-    from tepid.validation import Array
+    from tepid.lab import Recipe
+    from tepid.lab.training import Progress
+
+Folders = Annotated[
+    list[Path],
+    typer.Argument(help="Folders of NETWORK_DATA.npz archives or of runs of tepid lab train."),
+]
 
 lab = typer.Typer(
     name="lab",
@@ -38,13 +44,15 @@ def recipes(as_json: options.Json = False) -> None:
     if as_json:
         console.print_json([dataclasses.asdict(recipe) for recipe in known])
         return
-    columns = ("recipe", "what", "accuracy in the paper", "epochs", "hours on one GPU")
-    table = Table(*columns, box=None, padding=(0, 2, 0, 0))
+    table = _table("recipe", "what", "accuracy in the paper", "epochs", "hours on one GPU")
     for recipe in known:
         accuracy, hours = f"{recipe.paper.accuracy:.2f} %", f"{recipe.expected_hours:g}"
-        cells = (recipe.name, recipe.title, accuracy, str(recipe.epochs), hours)
-        table.add_row(*cells)
+        table.add_row(recipe.name, recipe.title, accuracy, str(recipe.epochs), hours)
     console.console().print(table)
+
+
+def _table(*columns: str) -> Table:
+    return Table(*columns, box=None, padding=(0, 2, 0, 0))
 
 
 @lab.command()
@@ -70,11 +78,8 @@ def train(
 
     Example: tepid lab train lenet5-mnist --data images -o runs/lenet5 --quick
     """
-    chosen = tepid.lab.named(recipe)
-    chosen = (chosen.quick() if quick else chosen).with_settings(settings or [])
-    images, training = _import_torch_modules()
-    read = images.read(chosen, data, seed, download=download, checked=not unchecked)
-    record = training.train(chosen, read, out, seed, download=download, progress=_TrainingLine())
+    chosen = _choose_recipe(recipe, settings, quick=quick)
+    record = _train(chosen, data, out, seed, download=download, checked=not unchecked)
     if record:
         said = f"{100 * record['accuracy']:.2f} % of {record['config']['rows']['test']} are right"
         console.print_line(f"{chosen.title}: {said}; wrote {out}")
@@ -92,32 +97,35 @@ def _import_torch_modules() -> tuple[ModuleType, ModuleType]:
     return datasets, training
 
 
-class _Trained(Protocol):
-    """How far a training is, as the training reports it."""
-
-    done: float
-    epochs: int
-    loss: float
-    accuracy: float
-    seconds_left: float
+def _choose_recipe(name: str, settings: list[str] | None, *, quick: bool) -> "Recipe":
+    recipe = tepid.lab.named(name)
+    return (recipe.quick() if quick else recipe).with_settings(settings or [])
 
 
-class _TrainingLine:
-    """Progress of a training: a line that is overwritten on a terminal, one per epoch elsewhere."""
+def _train(
+    recipe: "Recipe", data: Path, out: Path, seed: int, *, download: bool, checked: bool = True
+) -> dict[str, Any]:
+    """The record of the run, empty in all processes but the first."""
+    datasets, training = _import_torch_modules()
+    read = datasets.read(recipe, data, seed, download=download, checked=checked)
+    record: dict[str, Any] = training.train(
+        recipe, read, out, seed, download=download, progress=_print_progress
+    )
+    return record
 
-    def __call__(self, told: "_Trained") -> None:
-        """Print how far the training is."""
-        whole = told.done == int(told.done)
-        if not (whole or sys.stderr.isatty()):
-            return
-        minutes, seconds = divmod(round(told.seconds_left), 60)
-        line = (
-            f"epoch {told.done:.2f} of {told.epochs}: loss {told.loss:.4f}, "
-            f"accuracy {100 * told.accuracy:.2f} %, {minutes}:{seconds:02} left"
-        )
-        sys.stderr.write(f"\r{line:<79}" if sys.stderr.isatty() else f"{line}\n")
-        if whole and sys.stderr.isatty():
-            sys.stderr.write("\n")
+
+def _print_progress(told: "Progress") -> None:
+    """Print how far a training is: overwrite a line of a terminal, or print one per epoch."""
+    terminal, whole = sys.stderr.isatty(), told.done == int(told.done)
+    if not (whole or terminal):
+        return
+    minutes, seconds = divmod(round(told.seconds_left), 60)
+    line = (
+        f"epoch {told.done:.2f} of {told.epochs}: loss {told.loss:.4f}, "
+        f"accuracy {100 * told.accuracy:.2f} %, {minutes}:{seconds:02} left"
+    )
+    sys.stderr.write(f"\r{line:<79}" if terminal else line)
+    sys.stderr.write("\n" if whole else "")
 
 
 # --- the authors' later method
@@ -149,7 +157,7 @@ def odds(
         options.check_output(out, *logits, prior, sample_weight, groups)
         options.check_suffix(out, ".json")
     frequencies = None if prior is None else tepid.sources.open_column(prior, "prior")
-    reading = Reading.of(columns, where, header, probabilities, class_axis)
+    reading = FileOptions.of(columns, where, header, probabilities, class_axis)
     source = reading.open(logits, sample_weight=sample_weight, groups=groups)
     with console.threads_with_progress(threads) as engine:
         result = from_odds(source, prior=frequencies, engine=engine)
@@ -164,10 +172,7 @@ lab.command()(console.with_notes(odds))
 
 @lab.command()
 def table(
-    folders: Annotated[
-        list[Path],
-        typer.Argument(help="Folders of NETWORK_DATA.npz archives or of runs of tepid lab train."),
-    ],
+    folders: Folders,
     seeds: Annotated[int, typer.Option(help="Number of random splits.")] = 20,
     form: Annotated[
         str, typer.Option("--format", help="Output format: markdown, latex or html.")
@@ -203,10 +208,7 @@ def table(
 
 @lab.command()
 def figures(
-    folders: Annotated[
-        list[Path],
-        typer.Argument(help="Folders of NETWORK_DATA.npz archives or of runs of tepid lab train."),
-    ],
+    folders: Folders,
     out: Annotated[Path, typer.Option("-o", "--output", help="The folder to write into.")] = Path(
         "figures"
     ),
@@ -234,7 +236,12 @@ def figures(
     shown = None if images is None else read_pixels(images)
     called = None if names is None else class_names(names)
     if data is not None:
-        shown, own = _images_of_run(folders, data)
+        if len(folders) != 1:
+            raise tepid.InputError(f"--data must be that of one run, got {len(folders)} folders")
+        _import_torch_modules()
+        from tepid.lab import runs  # noqa: PLC0415  # after torch was looked for
+
+        shown, own = runs.read_test_images(folders[0], data)
         called = called or own
     try:
         written = paper_figures.write(folders, out, form=form, images=shown, names=called)
@@ -247,21 +254,10 @@ def figures(
         console.print_line(f"wrote {path}")
 
 
-def _images_of_run(folders: list[Path], data: Path) -> "tuple[Array, list[str]]":
-    """The images that a run was tested on, and the names of its classes."""
-    if len(folders) != 1:
-        raise tepid.InputError(f"--data must be that of one run, got {len(folders)} folders")
-    _import_torch_modules()
-    from tepid.lab import lesions, runs  # noqa: PLC0415  # after torch was looked for
-
-    found = runs.read_data(folders[0], data)
-    return found.test.pixels.permute(0, 2, 3, 1).numpy(), lesions.full_names(found.names)
-
-
 # --- skin lesions
 
 
-_RECIPE = "resnet152-isic"
+_SKIN = "resnet152-isic"
 
 
 @lab.command()
@@ -284,27 +280,23 @@ def isic(
 
     Example: tepid lab isic --data ISIC2018 -o runs/isic --quick
     """
-    images, training = _import_torch_modules()
+    _import_torch_modules()
     from tepid.lab import lesions, runs, sets  # noqa: PLC0415  # after torch was looked for
 
     if not (out / sets.RUN).is_file() or settings or quick:
-        recipe = tepid.lab.named(_RECIPE)
-        recipe = (recipe.quick() if quick else recipe).with_settings(settings or [])
-        read = images.read(recipe, data, seed, download=download, checked=True)
-        line = _TrainingLine()
-        if not training.train(recipe, read, out, seed, download=download, progress=line):
-            return  # another process goes on
-    found = runs.read_data(out, data)
+        recipe = _choose_recipe(_SKIN, settings, quick=quick)
+        if not _train(recipe, data, out, seed, download=download):
+            return  # the first process goes on
+    images, names = runs.read_test_images(out, data)
     temperature = lesions.calibrate(out)
-    pictures = found.test.pixels.permute(0, 2, 3, 1).numpy()
-    page = lesions.write_report(out, temperature, pictures, found.names)
+    page = lesions.write_report(out, temperature, images, names)
     before, after = lesions.score(sets.open_run(out), temperature)
     if as_json:
         both = {"uncalibrated": before, "uts": after}
         scores = {name: dataclasses.asdict(one) for name, one in both.items()}
         console.print_json({"notice": lesions.NOTICE, "report": str(page), "scores": scores})
         return
-    table = Table("", "T", "NLL", "ECE", "ECE %", box=None, padding=(0, 2, 0, 0))
+    table = _table("", "T", "NLL", "ECE", "ECE %")
     for name, one in {"uncalibrated": before, "UTS, no labels": after}.items():
         numbers = (f"{one.temperature:.3f}", f"{one.nll:.3f}", f"{one.ece:.3f}")
         table.add_row(name, *numbers, f"{100 * one.ece:.2f}")
@@ -333,9 +325,8 @@ def predict(
         console.print_json({"notice": lesions.NOTICE, "predictions": every})
         return
     for one in found:
-        columns = (str(one.image), "calibrated", "before")
-        table = Table(*columns, box=None, padding=(0, 2, 0, 0))
-        for name, calibrated, before in one.ranked:
-            table.add_row(name, f"{100 * calibrated:.2f} %", f"{100 * before:.2f} %")
+        table = _table(str(one.image), "calibrated", "before")
+        for name, share in sorted(one.probabilities.items(), key=lambda item: -item[1]):
+            table.add_row(name, f"{100 * share:.2f} %", f"{100 * one.uncalibrated[name]:.2f} %")
         console.console().print(table)
     console.print_line(lesions.NOTICE)

@@ -1,7 +1,7 @@
 """Arguments and options that several commands share, and what they stand for.
 
-`Reading` opens the logits, `EngineOptions` chooses the engine, and `check_output` refuses an output
-that cannot be written before anything is read.
+`FileOptions` opens the logits, `EngineOptions` chooses the engine, and `check_output` refuses an
+output that cannot be written before anything is read.
 """
 
 import contextlib
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tepid.sources import Source
 
 _FILES = (
-    ".npy, .npz, .csv, .parquet, .arrow, .zarr, .h5, .safetensors or .pt; file#member; a folder, a "
-    "quoted 'pattern*', a URL."
+    ".npy, .npz, .csv, .parquet, .arrow, .zarr, .h5, .safetensors, .pt or .jsonl (an evaluation "
+    "log); file#member; a folder, a quoted 'pattern*', a URL."
 )
 Logits = Annotated[str, typer.Argument(help=f"Logits, rows by classes: {_FILES}")]
 _SHARDS = typer.Argument(help=f"Logits, rows by classes, or several of them: {_FILES}")
@@ -42,7 +42,10 @@ ClassAxis = Annotated[
 ]
 Columns = Annotated[
     str | None,
-    typer.Option(help="The columns of a table that are the logits: a,b,c; * matches any text."),
+    typer.Option(
+        help="The columns of a table that are the logits: a,b,c; * matches any text. The answer "
+        "options of a log of responses: A,B,C,D."
+    ),
 ]
 Where = Annotated[
     list[str] | None, typer.Option(help="Rows of a table to read: column=value; repeatable.")
@@ -60,13 +63,36 @@ Output = Annotated[Path | None, typer.Option("-o", "--output", help="The file to
 Calibration = Annotated[
     Path | None, typer.Option("-c", "--calibration", help="A file that `tepid fit -o` wrote.")
 ]
-Also = Annotated[
-    list[str] | None, typer.Option(help="Another model's logits on the same rows; repeatable.")
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Logits of another model of comparable strength on the same rows; repeatable."
+    ),
+]
+Reference = Annotated[
+    str | None,
+    typer.Option(help="A stronger model on the same rows: logits, or a table of `id` and `label`."),
 ]
 OlderSet = Annotated[
-    str | None, typer.Option("--source", help="An older labeled set: `logits` and `labels`.")
+    str | None,
+    typer.Option("--source", help="An older labeled set: a file with `logits` and `labels`."),
 ]
-Few = Annotated[str | None, typer.Option(help="A few labeled rows: `logits` and `labels`.")]
+LabeledRows = Annotated[
+    str | None,
+    typer.Option(
+        "--labeled", help="Labeled rows from elsewhere: a file with `logits` and `labels`."
+    ),
+]
+Ids = Annotated[
+    str | None,
+    typer.Option(
+        help="The column with the id of each row, to match rows by id; logs have ids of their own."
+    ),
+]
+Classes = Annotated[
+    str | None,
+    typer.Option(help="The names of the classes: a,b,c, or a text file with one on each line."),
+]
 EngineName = Annotated[
     str, typer.Option("--engine", help="Engine: threads, or dask for a cluster.")
 ]
@@ -81,26 +107,13 @@ Groups = Annotated[
 ]
 AllLabels = Annotated[
     str | None,
-    typer.Option(help="Labels of every row: a column or member of the logits' files, or a file."),
+    typer.Option(
+        help="Labels: a column or member of the logits' files, or a file; empty where unknown."
+    ),
 ]
 Accuracy = Annotated[
     str | None,
-    typer.Option(help="The model's accuracy: 0.93, 0.93±0.01 (or +-), or 0.91..0.95."),
-]
-Correct = Annotated[int | None, typer.Option(help="Number of correct predictions.")]
-Of = Annotated[int | None, typer.Option(help="Number of predictions checked.")]
-Guarded = Annotated[
-    bool,
-    typer.Option(
-        "--guarded", help="Logits alone; keep T = 1 unless a temperature is expected to help."
-    ),
-]
-Budget = Annotated[
-    float, typer.Option(help="With --guarded: how far the mean confidence may move.")
-]
-Deviations = Annotated[float, typer.Option(help="Standard deviations in the threshold of UTS.")]
-Debias = Annotated[
-    bool, typer.Option("--debias", help="Remove UTS's bias; for fewer than 1000 rows.")
+    typer.Option(help="The model's accuracy: 0.93, 93%, 0.93±0.01 (or +-), 186/200, 0.91..0.95."),
 ]
 SampleWeight = Annotated[
     str | None, typer.Option(help="Weights: a column or member of the logits' files, or a file.")
@@ -123,8 +136,10 @@ class _Columns(TypedDict, total=False):
     """Columns beside the logits: a column or member of the same files, or a file."""
 
     labels: str | None
+    classes: list[str] | None
     sample_weight: str | None
     groups: str | None
+    ids: str | None
 
 
 class _Layout(TypedDict):
@@ -134,7 +149,7 @@ class _Layout(TypedDict):
 
 
 @dataclass(frozen=True)
-class Reading:
+class FileOptions:
     """How files are read: which columns and rows, and what the values are."""
 
     columns: str | None = None
@@ -151,7 +166,7 @@ class Reading:
         header: bool | None,
         probabilities: bool,
         class_axis: int | None,
-    ) -> "Reading":
+    ) -> "FileOptions":
         """From the options of a command, in the order in which every command lists them."""
         return cls(columns, tuple(where or ()), header, probabilities, class_axis)
 
@@ -182,21 +197,25 @@ class Reading:
 
         An option that the format of the other file cannot have is not applied to it.
         """
-        paths, layout = tepid.sources.paths, self._layout()
-        ending = paths.suffix(paths.split_member(logits)[0])
-        if ending in paths.ARRAYS:
-            layout["columns"] = None
-        if ending in (*paths.ARRAYS, *paths.ARROW):
-            layout["header"] = None
-        return tepid.sources.open_source(logits, **layout, **beside)
+        return tepid.sources.open_source(logits, **self._other_layout(logits), **beside)
 
-    def open_labeled(self, path: str | None) -> "Source | None":
+    def open_labeled(self, path: str | None, **beside: Unpack[_Columns]) -> "Source | None":
         """Other logits with the column or member `labels` beside them."""
-        return None if path is None else self.open_other(path, labels="labels")
+        beside["labels"] = "labels"
+        return None if path is None else self.open_other(path, **beside)
 
     def _layout(self) -> _Layout:
         columns = None if self.columns is None else [c.strip() for c in self.columns.split(",")]
         return {"columns": columns, "header": self.header, "probabilities": self.probabilities}
+
+    def _other_layout(self, logits: str) -> _Layout:
+        paths, layout = tepid.sources.paths, self._layout()
+        ending = paths.suffix(paths.split_member(logits)[0])
+        if ending in paths.ARRAYS:
+            layout["columns"] = None
+        if ending in (*paths.ARRAYS, *paths.ARROW, *paths.LOGS):
+            layout["header"] = None
+        return layout
 
     def _conditions(self) -> dict[str, str] | None:
         pairs = [condition.partition("=") for condition in self.where]

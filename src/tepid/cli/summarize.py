@@ -1,19 +1,17 @@
-"""`tepid summarize` and `tepid merge`, and fitting from their files.
+"""`tepid summarize` and `tepid merge`: sums over rows, for `tepid fit --summary`.
 
 Summaries are sums over rows. They may leave a site whose rows may not.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 import tepid
 from tepid.cli import console, options
-from tepid.cli.options import EngineOptions, Reading
-
-if TYPE_CHECKING:
-    from tepid.methods.evidence import Evidence
+from tepid.cli.fit import read_classes
+from tepid.cli.options import EngineOptions, FileOptions
 
 _Output = Annotated[Path, typer.Option("-o", "--output", help="The summaries to write: .npz.")]
 
@@ -22,8 +20,9 @@ def summarize(
     logits: options.Shards,
     out: _Output,
     labels: options.AllLabels = None,
+    classes: options.Classes = None,
     given: Annotated[
-        Path | None, typer.Option(help="The merged summaries of the first round, for UTS.")
+        Path | None, typer.Option(help="The merged summaries of the first round.")
     ] = None,
     sample_weight: options.SampleWeight = None,
     columns: options.Columns = None,
@@ -45,8 +44,9 @@ def summarize(
     options.check_suffix(out, ".npz")
     options.check_output(out, *logits, labels, given, sample_weight)
     first = None if given is None else tepid.Summaries.load(given)
-    reading = Reading.of(columns, where, header, probabilities, class_axis)
-    source = reading.open(logits, labels=labels, sample_weight=sample_weight)
+    reading = FileOptions.of(columns, where, header, probabilities, class_axis)
+    names = None if classes is None else read_classes(classes)
+    source = reading.open(logits, labels=labels, classes=names, sample_weight=sample_weight)
     with engine_options.start() as started:
         total = tepid.summarize(source, given=first, engine=started)
     _save(total, out, as_json=as_json)
@@ -78,7 +78,7 @@ def merge(
 def _save(total: "tepid.Summaries", out: Path, *, as_json: bool) -> None:
     total.save(out)
     number = 2 if len(total.curve.thresholds) else 1
-    labeled = total.curve.labeled
+    labeled = total.labels is not None
     if as_json:
         described = {
             "output": str(out),
@@ -90,16 +90,5 @@ def _save(total: "tepid.Summaries", out: Path, *, as_json: bool) -> None:
         }
         console.print_json(described)
         return
-    again = "" if number == 2 or labeled else "; for UTS, summarize again --given them"
+    again = "" if number == 2 else "; merge them, then summarize again --given the merged ones"
     console.print_line(f"wrote the sums over {total.rows} rows to {out}, round {number}{again}")
-
-
-def fit_summary(evidence: "Evidence", path: Path) -> "tepid.Temperature":
-    """The temperature of summaries, with an accuracy or a budget that is known."""
-    summaries = tepid.Summaries.load(path)
-    if evidence.accuracy is not None:
-        error = evidence.standard_error
-        return tepid.from_summaries(summaries, accuracy=evidence.accuracy, standard_error=error)
-    if evidence.guarded and summaries.curve.labeled:
-        raise tepid.InputError("--guarded must go with summaries without labels, got some with")
-    return tepid.from_summaries(summaries, budget=evidence.budget if evidence.guarded else None)

@@ -8,8 +8,9 @@ from typing import Any
 
 from tepid.engines.engine import Engine, Progress
 from tepid.engines.threads import Threads
-from tepid.sources.batch import Source, leaves
+from tepid.sources.beside import leaves
 from tepid.sources.dask import DaskPart
+from tepid.sources.source import Source
 from tepid.sources.spark import SparkPart
 
 __all__ = ["Engine", "Progress", "Threads", "choose_engine"]

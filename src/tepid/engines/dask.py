@@ -20,8 +20,10 @@ from tepid.engines.engine import Progress, Summary, add_up, finish, summarize_al
 from tepid.engines.threads import Threads
 from tepid.errors import InputError
 from tepid.shapes import rows_per_batch
-from tepid.sources.batch import Batch, Beside, Source, leaves, map_leaves, read_batches
+from tepid.sources.batch import Batch
+from tepid.sources.beside import Beside, leaves, map_leaves
 from tepid.sources.dask import DaskPart
+from tepid.sources.source import Source
 
 # The number of summaries that one task adds.
 _FAN = 8
@@ -131,9 +133,10 @@ def _tasks(of: Callable[[Batch], Any], source: Source, stage: str) -> list[Any]:
     sent = delayed(of, name=f"tepid-of-{token}", traverse=False)
     name = f"tepid-{stage.replace(' ', '-')}-{token}"
     tasks = []
+    bare = source.replaced(parts=(), spool=None)
     for position, (part, start) in enumerate(zip(source.parts, _starts(source), strict=False)):
         # Bound by partial: Dask would search an argument for tasks.
-        work = partial(_outcome, map_leaves(part, _bare), source.classes, start)
+        work = partial(_outcome, map_leaves(part, _bare), bare, start)
         task = delayed(work, pure=False)
         lazy = [leaf.delayed for leaf in leaves(part) if isinstance(leaf, DaskPart)]
         if lazy and isinstance(part, Beside) and len(part.parts) > 1:
@@ -163,19 +166,19 @@ def _bare(leaf: Any) -> Any:
 
 def _outcome(
     part: Any,
-    classes: int | None,
+    source: Source,
     start: int | None,
     of: Callable[[Batch], Any],
     values: list[Any],
 ) -> Any:
-    """The sum over one part, on the worker."""
+    """The sum over one part of a source, on the worker."""
     left = iter(values)
     there = map_leaves(
         part, lambda leaf: leaf.computed(next(left)) if isinstance(leaf, DaskPart) else leaf
     )
-    batches = there.batches(rows_per_batch(classes or 64))
+    batches = there.batches(rows_per_batch(source.classes or 64))
     try:
-        return summarize_all(of, read_batches(batches, classes, start))
+        return summarize_all(of, source.checked(batches, start))
     except InputError as error:
         return _Refused(error)
 

@@ -6,7 +6,8 @@ from typing import Any, Protocol, Self, TypeVar
 
 from tepid import validation
 from tepid.errors import InputError, RowError
-from tepid.sources.batch import Batch, Source
+from tepid.sources.batch import Batch
+from tepid.sources.source import Source
 
 
 class Adds(Protocol):

@@ -12,7 +12,9 @@ from tepid.engines.engine import Progress, Summary, Total, add_up, finish, summa
 from tepid.engines.threads import Threads
 from tepid.errors import InputError
 from tepid.shapes import rows_per_batch
-from tepid.sources.batch import Batch, Beside, Source, leaves, map_leaves, read_batches
+from tepid.sources.batch import Batch
+from tepid.sources.beside import Beside, leaves, map_leaves
+from tepid.sources.source import Source
 from tepid.sources.spark import RecordPart, SparkPart
 from tepid.tables import needs_arrow
 
@@ -42,7 +44,8 @@ class Spark:
             raise InputError("labels, weights, groups and other models must be columns in Spark")
         frame = inside[0].frame
         bare = map_leaves(part, lambda leaf: SparkPart(None, leaf.columns))
-        work = partial(_summed, of=of, part=bare, classes=source.classes)
+        described = source.replaced(parts=(), spool=None)
+        work = partial(_summed, of=of, part=bare, source=described)
         sums = frame.mapInArrow(work, _SCHEMA)
         count = _partitions(frame)
         while count > _FAN:
@@ -63,7 +66,7 @@ def _partitions(frame: Any) -> int:
 
 
 def _summed(
-    records: Iterable[Any], of: Callable[[Batch], Any], part: Any, classes: int | None
+    records: Iterable[Any], of: Callable[[Batch], Any], part: Any, source: Source
 ) -> Iterator[Any]:
     """The sum over one partition, in Spark. An error about the data is a value: no retry helps."""
     context = TaskContext.get()
@@ -71,8 +74,8 @@ def _summed(
     name = f"partition {number}"
     there = map_leaves(part, lambda leaf: RecordPart(records, leaf.columns, name))
     try:
-        batches = there.batches(rows_per_batch(classes or 64))
-        total = summarize_all(of, read_batches(batches, classes, number * _APART))
+        batches = there.batches(rows_per_batch(source.classes or 64))
+        total = summarize_all(of, source.checked(batches, number * _APART))
     except InputError as error:
         yield _sent(None, str(error))
         return

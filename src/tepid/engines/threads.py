@@ -11,7 +11,8 @@ from operator import index
 from tepid.engines.engine import Progress, Summary, Total, finish, summarize
 from tepid.errors import InputError
 from tepid.shapes import rows_per_batch
-from tepid.sources.batch import Batch, Source
+from tepid.sources.batch import Batch
+from tepid.sources.source import Source
 
 ENVIRONMENT = "TEPID_THREADS"
 _MOST = 256

@@ -80,6 +80,14 @@ def curve_sums(
     return -1
 
 
+def accepted_sums(z: Any, beta: float, threshold: float) -> Float64:
+    """As `served.accepted_sums`, returned."""
+    xp = namespace(z)
+    share = 1.0 / xp.sum(xp.exp(beta * _distances(xp, z)[0]), axis=1)
+    accepted = 1.0 * (share >= threshold)
+    return np.asarray(_sums(xp, (accepted, accepted * share)), np.float64)
+
+
 def _pairs(xp: Any, d: Any, x: Any, thresholds: Any, labels: Any) -> list[tuple[Any, Any]]:
     s = _softmax(xp, d)
     pairs = []

@@ -131,8 +131,8 @@ def _live(z: Any, unit: Any, best: int) -> Any:
 
 @step
 def _add_rows(
-    z: Any, start: int, rows: int, unit: Any, kept: Any, totals: Any, confidence: Any,
-    histogram: Any, tails: Any,
+    z: Any, start: int, rows: int, unit: Any, kept: Any, threshold: Any, totals: Any,
+    confidence: Any, histogram: Any, tails: Any, accepted: Any,
 ) -> None:  # fmt: skip
     bins = histogram.shape[1]
     for b in range(rows):
@@ -162,19 +162,50 @@ def _add_rows(
         i = bin_of(p, bins)
         histogram[0, i] += 1.0
         histogram[1, i] += p
+        if share >= threshold:
+            accepted[0] += 1.0
+            accepted[1] += p
+
+
+@step
+def _share(z: Any, top: Any, unit: Any, scale: Any) -> Any:
+    """The confidence of a row at the node."""
+    r, ties, base = ZERO, ZERO, top * unit
+    for j in range(z.shape[0]):
+        below = z[j] < top
+        y = max(z[j] * unit - base, FARTHEST) if below else FARTHEST
+        r += exp32(y * scale)
+        ties += ZERO if below else ONE
+    r += ties - ONE
+    return ONE / (ONE + (r if r >= GONE else ZERO))
 
 
 @kernel
-def served_sums(z: Any, unit: Any, scale: Any, bins: int, vector: Any) -> int:
+def accepted_sums(z: Any, unit: Any, scale: Any, threshold: Any, accepted: Any) -> None:
+    """Add the number of rows whose confidence is at least the threshold, and their confidence.
+
+    Every row must be usable.
+    """
+    for i in range(z.shape[0]):
+        share = _share(z[i], tiles.peak(z[i])[0], unit, scale)
+        if share >= threshold:
+            accepted[0] += 1.0
+            accepted[1] += np.float64(share)
+
+
+@kernel
+def served_sums(z: Any, unit: Any, scale: Any, threshold: Any, bins: int, vector: Any) -> int:
     """Add a batch to a monitor's vector: totals, confidence and histogram of the node, tails.
 
     These stand one behind the other, as `curves.curve_sums` has them without pairs and
-    `tails.tail_sums` has them. Returns the first row that cannot be used, or -1.
+    `tails.tail_sums` has them, and then what `accepted_sums` adds. Returns the first row that
+    cannot be used, or -1.
     """
     n, k = z.shape
     totals, confidence = vector[:6], vector[6:10]
     histogram = vector[10 : 10 + 3 * bins].reshape(3, bins)
-    tails = vector[10 + 3 * bins :].reshape(4, k)
+    tails = vector[10 + 3 * bins : 10 + 3 * bins + 4 * k].reshape(4, k)
+    accepted = vector[10 + 3 * bins + 4 * k :]
     few = k <= _FEW
     together = ROWS if few else _TOGETHER
     e = np.zeros((k, ROWS) if few else (_TOGETHER, k), np.float32)
@@ -190,7 +221,9 @@ def served_sums(z: Any, unit: Any, scale: Any, bins: int, vector: Any) -> int:
             return start + bad
         for b in range(rows, together):
             kept[_INVERSE, b] = ZERO
-        _add_rows(z, start, rows, unit, kept, totals, confidence, histogram, tails)
+        _add_rows(
+            z, start, rows, unit, kept, threshold, totals, confidence, histogram, tails, accepted
+        )
         if few:
             _add_narrow(e, kept, tails[1], tails[2])
         else:

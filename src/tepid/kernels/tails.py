@@ -164,7 +164,7 @@ def class_sums(
     """Write each row's prediction and confidence; add, per class, what they and the labels say.
 
     `per` is weight and confidence where k is predicted, weight where it is the label, and where it
-    is both; without labels only the first two are added.
+    is both, and the probability of k; without labels the third and fourth are not added.
     """
     e = np.empty(z.shape[1])
     for i in range(z.shape[0]):
@@ -176,6 +176,8 @@ def class_sums(
         best[i], confidence[i] = first, 1.0 / total
         per[0, first] += u
         per[1, first] += u / total
+        for j in range(z.shape[1]):
+            per[4, j] += u * (e[j] / total)
         if len(labels):
             per[2, labels[i]] += u
             if labels[i] == first:

@@ -5,6 +5,7 @@ task 3 (HAM10000), photographs of seven kinds of skin lesions, is read here.
 """
 
 import csv
+import dataclasses
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -35,8 +36,9 @@ def read(recipe: Recipe, path: Path, seed: int, *, download: bool, checked: bool
     """The training and test set of a recipe, cut to its `train_rows` and `test_rows`."""
     if recipe.data == "isic":
         return read_lesions(path, recipe, seed)
-    found = read_torchvision(recipe.data, path, download=download, checked=checked)
-    return found.first(recipe.train_rows, recipe.test_rows)
+    data = read_torchvision(recipe.data, path, download=download, checked=checked)
+    train, test = data.train.first(recipe.train_rows), data.test.first(recipe.test_rows)
+    return dataclasses.replace(data, train=train, test=test)
 
 
 def read_torchvision(name: str, folder: Path, *, download: bool, checked: bool) -> Data:
@@ -59,7 +61,14 @@ def read_torchvision(name: str, folder: Path, *, download: bool, checked: bool) 
         raise InputError(f"{folder} must have the files of {name}, got: {error}") from None
     names = tuple(getattr(train, "classes", map(str, range(10))))
     checked = checked and (download or "mnist" not in name)
-    return Data(_as_images(train), _as_images(test), names, checked=checked)
+
+    def images(read: Any) -> Images:
+        pixels = np.asarray(read.data)
+        if name == "svhn":  # it has its channels first
+            return as_images(pixels.transpose(0, 2, 3, 1), read.labels)
+        return as_images(pixels, read.targets)
+
+    return Data(images(train), images(test), names, checked=checked)
 
 
 def _unchecked(kind: Any) -> Any:
@@ -75,13 +84,6 @@ def _unchecked(kind: Any) -> Any:
         splits = kind.split_list.items()
         lists["split_list"] = {split: [*where, None] for split, (*where, _) in splits}
     return type(kind.__name__, (kind,), lists)
-
-
-def _as_images(read: Any) -> Images:
-    pixels = np.asarray(read.data)
-    if hasattr(read, "labels") and hasattr(read, "split"):  # SVHN has its channels first
-        return as_images(pixels.transpose(0, 2, 3, 1), read.labels)
-    return as_images(pixels, read.targets)
 
 
 def read_lesions(path: Path, recipe: Recipe, seed: int) -> Data:
@@ -203,32 +205,26 @@ def stratified_split(
     """
     if not 0 < part < 1:
         raise InputError(f"part must be between 0 and 1, got {part}")
-    classes = np.asarray(labels)
-    rng = np.random.default_rng(seed)
+    classes, rng = np.asarray(labels), np.random.default_rng(seed)
     if groups is None:
-        taken = _draw_rows(classes, _quotas(classes, part), rng)
+        mask = _draw_rows(classes, part, rng)
     else:
-        taken = _draw_groups(classes, np.asarray(groups), part, rng)
-    mask = np.zeros(len(classes), dtype=bool)
-    mask[taken] = True
+        mask = _draw_groups(classes, np.asarray(groups), part, rng)
     return np.flatnonzero(~mask), np.flatnonzero(mask)
 
 
-def _quotas(labels: Int64, part: float) -> Int64:
-    """The number of rows of each class in the part."""
+def _draw_rows(labels: Int64, part: float, rng: np.random.Generator) -> Array:
     wanted = part * np.bincount(labels)
-    quotas: Int64 = np.floor(wanted).astype(np.int64)
+    quotas = np.floor(wanted).astype(np.int64)
     missing = round(part * len(labels)) - quotas.sum()
     quotas[np.argsort(quotas - wanted, kind="stable")[:missing]] += 1
-    return quotas
+    mask = np.zeros(len(labels), dtype=bool)
+    for k, quota in enumerate(quotas):
+        mask[rng.permutation(np.flatnonzero(labels == k))[:quota]] = True
+    return mask
 
 
-def _draw_rows(labels: Int64, quotas: Int64, rng: np.random.Generator) -> Int64:
-    rows = [rng.permutation(np.flatnonzero(labels == k))[:n] for k, n in enumerate(quotas)]
-    return np.concatenate(rows)
-
-
-def _draw_groups(labels: Int64, groups: Array, part: float, rng: np.random.Generator) -> Int64:
+def _draw_groups(labels: Int64, groups: Array, part: float, rng: np.random.Generator) -> Array:
     """Draw whole groups of each class, up to half a group above its proportion."""
     _, first, member = np.unique(groups, return_index=True, return_inverse=True)
     sizes, kinds = np.bincount(member), labels[first]
@@ -237,4 +233,4 @@ def _draw_groups(labels: Int64, groups: Array, part: float, rng: np.random.Gener
         own = rng.permutation(np.flatnonzero(kinds == kind))
         ends = np.cumsum(sizes[own])
         chosen[own[ends - sizes[own] / 2 <= part * ends[-1]]] = True
-    return np.flatnonzero(chosen[member])
+    return chosen[member]

@@ -10,19 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tepid import compare, plots
+from tepid import comparison, plots
 from tepid.errors import InputError
 from tepid.lab.sets import LogitSet, find
 from tepid.methods import temperature_scaling, uts
 from tepid.plots import style
-from tepid.report.summaries import (
-    EDGES,
-    Example,
-    Members,
-    TopRows,
-    predict,
-    shuffled_score,
-)
+from tepid.report.summaries import EDGES, Example, Members, TopRows, predict, shuffled_score
 from tepid.store import atomic_write
 from tepid.summaries.reliability import Reliability
 from tepid.summaries.tails import TOLERANCE, Tails
@@ -71,30 +64,19 @@ def of_set(
     called = [f"class {k}" for k in range(z.shape[1])] if names is None else list(names)
     if len(called) != z.shape[1]:
         raise InputError(f"names must be one for each of {z.shape[1]} classes, got {len(called)}")
-    inside, outside = compare.split(len(z), round(FRACTION * len(z)), 0, 0)
+    inside, outside = comparison.split(len(z), round(FRACTION * len(z)), 0, 0)
+    yield "division", draw_members(z[inside], called)
     by_uts = uts(z[inside]).value
     ts = temperature_scaling(z[inside], y[inside]).value
-    yield "division", draw_members(z[inside], called)
     temperatures = {"uncalibrated": 1.0, "UTS": by_uts, "TS, with labels": ts}
     yield "reliability", draw_reliability(z[outside], y[outside], temperatures)
-    if images is not None:
-        yield from _galleries(
-            z[outside], y[outside], by_uts, _check_images(images, len(z))[outside], called
-        )
-
-
-def _galleries(
-    z: Array, y: Int64, temperature: float, images: Array, names: Sequence[str]
-) -> Iterator[tuple[str, "Figure"]]:
-    both = choose_rows(z, y, temperature)
+    if images is None:
+        return
+    if len(images) != len(z):
+        raise InputError(f"images must be one for each of the {len(z)} rows, got {len(images)}")
+    both = choose_rows(z[outside], y[outside], by_uts)
     for number in GALLERIES:
-        yield f"gallery-{number}", draw_gallery(number, both, images, names)
-
-
-def _check_images(images: Array, rows: int) -> Array:
-    if len(images) != rows:
-        raise InputError(f"images must be one for each of the {rows} rows, got {len(images)}")
-    return images
+        yield f"gallery-{number}", draw_gallery(number, both, images[outside], called)
 
 
 def _save(figure: "Figure", path: Path) -> Path:
@@ -149,9 +131,8 @@ def _draw_class(ax: "Axes", members: Members, k: int) -> None:
     ax.legend(fontsize="x-small")
 
 
-def _log_odds(share: Array) -> Array:
-    odds: Array = np.log(share / (1 - share))
-    return odds
+def _log_odds(share: Array) -> Float64:
+    return np.asarray(np.log(share / (1 - share)))
 
 
 def draw_reliability(logits: Array, labels: Int64, temperatures: dict[str, float]) -> "Figure":
@@ -180,17 +161,14 @@ class Plane:
     weights: Float64
     offsets: Float64
 
-    def softmax(self, points: Array) -> Float64:
-        """The probabilities of the classes at these points (…, 2)."""
-        z = self.logits(points)
-        e = np.exp(z - z.max(axis=-1, keepdims=True))
-        shares: Float64 = e / e.sum(axis=-1, keepdims=True)
-        return shares
-
     def logits(self, points: Array) -> Float64:
         """The logits of the classes at these points (…, 2)."""
-        z: Float64 = points @ self.weights + self.offsets
-        return z
+        return np.asarray(points @ self.weights + self.offsets)
+
+    def softmax(self, points: Array) -> Float64:
+        """The probabilities of the classes at these points (…, 2)."""
+        e = np.exp(self.logits(points))
+        return np.asarray(e / e.sum(axis=-1, keepdims=True))
 
 
 def make_plane(rows: int = 450, seed: int = 0) -> Plane:
@@ -202,15 +180,11 @@ def make_plane(rows: int = 450, seed: int = 0) -> Plane:
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, len(_CENTERS), rows)
     points = _CENTERS[labels] + _SPREAD * rng.normal(size=(rows, 2))
-    return Plane(points, *_discriminant(points, labels))
-
-
-def _discriminant(points: Float64, labels: Int64) -> tuple[Float64, Float64]:
     means = np.stack([points[labels == k].mean(axis=0) for k in range(len(_CENTERS))])
     within = points - means[labels]
-    weights = np.linalg.solve(within.T @ within / len(points), means.T)
-    priors = np.bincount(labels) / len(labels)
-    return weights, np.log(priors) - 0.5 * (means.T * weights).sum(axis=0)
+    weights = np.linalg.solve(within.T @ within / rows, means.T)
+    offsets = np.log(np.bincount(labels) / rows) - 0.5 * (means.T * weights).sum(axis=0)
+    return Plane(points, weights, offsets)
 
 
 def draw_plane(plane: Plane) -> "Figure":
@@ -267,10 +241,6 @@ class GalleryRows:
     before: float
     after: float
 
-    def caption(self, kind: str) -> str:
-        """The mean confidences in words."""
-        return f"{kind}: mean confidence {self.before:.2f} before, {self.after:.2f} after"
-
 
 def choose_rows(
     logits: Array, labels: Int64, temperature: float
@@ -299,8 +269,6 @@ def draw_gallery(
 
     `images` are uint8 (n, h, w) or (n, h, w, 3), one for each row of the logits.
     """
-    if number not in GALLERIES:
-        raise InputError(f"number must be 2 or 3, got {number}")
     count, across = GALLERIES[number]
     parts = [part.picks[:count] for part in both]
     lines = [-(-len(part) // across) for part in parts]
@@ -313,7 +281,10 @@ def draw_gallery(
     for part, start in zip(parts, (0, lines[0]), strict=True):
         for place, pick in enumerate(part):
             _draw_image(places[start + place // across, place % across], pick, images, names)
-    captions = (part.caption(kind) for part, kind in zip(both, ("right", "wrong"), strict=True))
+    captions = (
+        f"{kind}: mean confidence {part.before:.2f} before, {part.after:.2f} after"
+        for kind, part in zip(("right", "wrong"), both, strict=True)
+    )
     figure.suptitle("\n".join(captions), fontsize=10, x=0.01, ha="left")
     return figure
 
@@ -321,11 +292,12 @@ def draw_gallery(
 def _draw_image(ax: "Axes", pick: Example, images: Array, names: Sequence[str]) -> None:
     pixels = np.squeeze(np.asarray(images[pick.row]))
     ax.imshow(pixels, cmap="gray" if pixels.ndim == 2 else None)
-    lines = (f"label {names[pick.label]}", f"predicted {names[pick.prediction]}")
-    numbers = f"confidence {pick.before:.2f}\ncalibrated {pick.after:.2f}"
-    ax.set_title(
-        "\n".join([*(textwrap.fill(line, _LETTERS) for line in lines), numbers]),
-        fontsize=8,
-        loc="left",
-        color=style.BLACK if pick.label == pick.prediction else style.VERMILION,
+    lines = (
+        f"label {names[pick.label]}",
+        f"predicted {names[pick.prediction]}",
+        f"confidence {pick.before:.2f}",
+        f"calibrated {pick.after:.2f}",
     )
+    title = "\n".join(textwrap.fill(line, _LETTERS) for line in lines)
+    color = style.BLACK if pick.label == pick.prediction else style.VERMILION
+    ax.set_title(title, fontsize=8, loc="left", color=color)

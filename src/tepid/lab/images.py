@@ -6,7 +6,7 @@ Pixels are held as bytes; the largest set of the paper takes 1.5 GB.
 import importlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -55,10 +55,6 @@ class Data:
     rows: Int64 | None = None
     checked: bool = False
 
-    def first(self, train: int, test: int) -> "Data":
-        """The first images of each set; 0 means all."""
-        return replace(self, train=self.train.first(train), test=self.test.first(test))
-
 
 def as_images(pixels: Array, labels: ArrayLike) -> Images:
     """Images from arrays (n, height, width, channels), or without the last where it is one."""
@@ -93,17 +89,10 @@ def augment(batch: Tensor, steps: tuple[str, ...]) -> Tensor:
     The random numbers come from PyTorch's CPU generator, so that every device sees the same
     images.
     """
-    ways: dict[str, Callable[[Tensor], Tensor]] = {
-        "flip": lambda x: _flip(x, 3),
-        "flip-vertical": lambda x: _flip(x, 2),
-        "rotate": _rotate,
-        "crop": lambda x: _crop(x, "constant"),
-        "crop-reflect": lambda x: _crop(x, "reflect"),
-    }
     for step in steps:
-        if step not in ways:
-            raise InputError(f"augment must be of {', '.join(ways)}, got {step}")
-        batch = ways[step](batch)
+        if step not in _STEPS:
+            raise InputError(f"augment must be of {', '.join(_STEPS)}, got {step}")
+        batch = _STEPS[step](batch)
     return batch
 
 
@@ -135,6 +124,15 @@ def _rotate(batch: Tensor) -> Tensor:
     grid = nn.functional.affine_grid(turns.to(batch.device), list(batch.shape), align_corners=False)
     turned = nn.functional.grid_sample(batch, grid, align_corners=False)
     return torch.where(_random_half(batch), turned, batch)
+
+
+_STEPS: dict[str, Callable[[Tensor], Tensor]] = {
+    "flip": lambda x: _flip(x, 3),
+    "flip-vertical": lambda x: _flip(x, 2),
+    "rotate": _rotate,
+    "crop": lambda x: _crop(x, "constant"),
+    "crop-reflect": lambda x: _crop(x, "reflect"),
+}
 
 
 def import_torchvision(module: str) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tepid import compare, metrics, report
+from tepid import comparison, metrics, report
 from tepid.errors import InputError
 from tepid.lab.sets import LogitSet, open_run
 from tepid.methods import uts
@@ -49,19 +49,19 @@ def full_names(classes: Sequence[str]) -> list[str]:
     return [_NAMES.get(name.lower(), name) for name in classes]
 
 
-def split_rows(rows: int, seed: int = 0) -> tuple[Int64, Int64]:
+def split_rows(rows: int) -> tuple[Int64, Int64]:
     """The rows of the test set to calibrate on and to report on, drawn without labels.
 
     >>> [len(part) for part in split_rows(4006)]
     [801, 3205]
     """
-    return compare.split(rows, round(FRACTION * rows), seed, 0)
+    return comparison.split(rows, round(FRACTION * rows), 0, 0)
 
 
-def calibrate(run: Path, seed: int = 0) -> Temperature:
+def calibrate(run: Path) -> Temperature:
     """The UTS temperature of the run's logits, saved beside them; labels are not opened."""
     logits = np.load(open_run(run).logits, mmap_mode="r", allow_pickle=False)
-    inside, _ = split_rows(len(logits), seed)
+    inside, _ = split_rows(len(logits))
     if not len(inside):
         raise InputError(f"run must have at least 3 test rows, got {len(logits)}")
     found = uts(logits[inside])
@@ -69,21 +69,20 @@ def calibrate(run: Path, seed: int = 0) -> Temperature:
     return found
 
 
-def score(run: LogitSet, temperature: Temperature, seed: int = 0) -> tuple[Scores, Scores]:
+def score(run: LogitSet, temperature: Temperature) -> tuple[Scores, Scores]:
     """NLL and ECE at T = 1 and at the temperature, on the rows to report on."""
     z, y = run.read()
-    _, outside = split_rows(len(z), seed)
-    z, y = z[outside], y[outside]
+    _, outside = split_rows(len(z))
 
     def scored(value: float) -> Scores:
-        summary = Reliability.of_logits(z, y, temperature=value)
+        summary = Reliability.of_logits(z[outside], y[outside], temperature=value)
         return Scores(value, metrics.nll(summary), metrics.ece(summary))
 
     return scored(1.0), scored(temperature.value)
 
 
 def write_report(
-    run: Path, temperature: Temperature, images: Array, classes: Sequence[str], seed: int = 0
+    run: Path, temperature: Temperature, images: Array, classes: Sequence[str]
 ) -> Path:
     """Write the report on the rows not used to calibrate, with a gallery of their images.
 
@@ -92,7 +91,7 @@ def write_report(
     z, y = open_run(run).read()
     if len(images) != len(z):
         raise InputError(f"images must be one for each of {len(z)} test rows, got {len(images)}")
-    _, outside = split_rows(len(z), seed)
+    _, outside = split_rows(len(z))
     report.write(
         run / REPORT,
         z[outside],

@@ -20,21 +20,8 @@ def build(recipe: Recipe, classes: int, channels: int, *, download: bool = False
 
     ImageNet weights must be in torchvision's cache, unless `download` allows to fetch them.
     """
-    builders = _builders(recipe, classes, channels, download=download)
-    if recipe.network not in builders:
-        raise InputError(f"network must be one of {', '.join(builders)}, got {recipe.network}")
-    network = builders[recipe.network]()
-    if recipe.network not in ("lenet5", "resnet152"):  # these keep PyTorch's initialization
-        network.apply(_initialize)
-    return network
-
-
-def _builders(
-    recipe: Recipe, classes: int, channels: int, *, download: bool
-) -> dict[str, Callable[[], nn.Module]]:
-    """The functions that build each network that a recipe can name."""
     depth, width, dropout = recipe.depth, recipe.width, recipe.dropout
-    return {
+    builders: dict[str, Callable[[], nn.Module]] = {
         "densenet": lambda: densenet(depth, width, classes, dropout),
         "densenet-bc": lambda: densenet(depth, width, classes, dropout, compressed=True),
         "lenet5": lambda: lenet5(classes, channels),
@@ -43,6 +30,12 @@ def _builders(
         "vgg16": lambda: vgg16(classes),
         "wide-resnet": lambda: wide_resnet(depth, width, classes, dropout),
     }
+    if recipe.network not in builders:
+        raise InputError(f"network must be one of {', '.join(builders)}, got {recipe.network}")
+    network = builders[recipe.network]()
+    if recipe.network not in ("lenet5", "resnet152"):  # these keep PyTorch's initialization
+        network.apply(_initialize)
+    return network
 
 
 def _initialize(layer: nn.Module) -> None:

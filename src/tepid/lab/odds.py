@@ -20,7 +20,8 @@ from tepid.summaries import arithmetic
 from tepid.summaries.curve import Curve
 from tepid.summaries.lattice import Lattice
 from tepid.summaries.optimum import least_loss, loss_step
-from tepid.temperature import Temperature, softmax
+from tepid.summaries.probabilities import softmax
+from tepid.temperature import Temperature
 from tepid.validation import Float64
 
 # The exponents 1/w that are tried, from 1/32 to 32, and the number of refinements of this grid.
@@ -44,17 +45,7 @@ class _Odds:
         return arithmetic.added(self, other)
 
 
-def from_odds(
-    logits: Any,
-    *,
-    prior: Any = None,
-    sample_weight: Any = None,
-    class_axis: int | None = None,
-    groups: Any = None,
-    columns: Any = None,
-    probabilities: bool = False,
-    engine: Engine | None = None,
-) -> Temperature:
+def from_odds(logits: Any, *, prior: Any = None, engine: Engine | None = None) -> Temperature:
     r"""The temperature of unlabeled logits by the weighting of Mozafari et al. (2020).
 
     A row that is not predicted k has the weight $\omega_{ik} = (S_{ik}/(1-S_{ik}))^{1/w}$ for class
@@ -67,21 +58,15 @@ def from_odds(
     The authors' code takes $q$ from labels; here `prior` is an argument, uniform by default, and no
     label is needed. On 2000 rows it was measured to be less biased than UTS and several times
     noisier. T decreases as rows are added, since the lack of rows of each class is mostly chance.
-    There is no interval, as for UTS. The other arguments are those of `tepid.uts`.
+    There is no interval, as for UTS. Weights, groups and columns are given to
+    `tepid.sources.open_source`, whose result is one of the forms of `logits`.
 
     >>> import numpy as np
     >>> logits = 4 * np.random.default_rng(0).normal(size=(5000, 10))
     >>> from_odds(logits).method
     'odds'
     """
-    source = open_source(
-        logits,
-        sample_weight=sample_weight,
-        class_axis=class_axis,
-        groups=groups,
-        columns=columns,
-        probabilities=probabilities,
-    ).select()
+    source = open_source(logits).select()
     check_repeatable(source)
     engine = choose_engine(engine, source)
     fits = run_by_group(lambda _: _fit(prior), source, engine)
@@ -89,64 +74,57 @@ def from_odds(
 
 
 def _fit(prior: Any) -> Passes[Fit]:
-    exponent, low, high = yield from _exponent(prior)
-    question = Question(
-        read=least_loss, step=loss_step, curve_of=partial(_curve, exponent=exponent)
-    )
-    answer = yield from search(question)
+    log_exponent = yield from _log_exponent(prior)
+    of = partial(_curve, exponent=math.exp(log_exponent))
+    answer = yield from search(Question(read=least_loss, step=loss_step, curve_of=of))
     confidence = yield from mean_confidence(answer.temperature)
     notes: tuple[str, ...] = ()
-    if not low < exponent < high:
-        notes = (f"No exponent fits the prior; 1/w is {exponent:.3g}, the edge of what was tried.",)
-    t = dataclasses.replace(
-        to_temperature(answer, "odds", notes=notes), implied_accuracy=confidence
-    )
-    return Fit(t, loss_error(answer.point))
+    if abs(log_exponent) >= _WIDEST:
+        edge = f"1/w is {math.exp(log_exponent):.3g}, the edge of what was tried"
+        notes = (f"No exponent fits the prior; {edge}.",)
+    t = to_temperature(answer, "odds", notes=notes)
+    return Fit(dataclasses.replace(t, implied_accuracy=confidence), loss_error(answer.point))
 
 
-def _exponent(prior: Any) -> Passes[tuple[float, float, float]]:
-    """The exponent 1/w, and the range that was searched."""
+def _log_exponent(prior: Any) -> Passes[float]:
+    """The logarithm of 1/w."""
     center, reach = 0.0, _WIDEST
     for _ in range(_ROUNDS):
         logs = np.clip(center + np.linspace(-reach, reach, _NODES), -_WIDEST, _WIDEST)
-        odds: _Odds = yield Pass(partial(_odds, exponents=np.exp(logs)), _Odds, "weighing odds")
+        odds: _Odds = yield Pass(partial(_odds, exponents=np.exp(logs)), "weighing odds")
         check_total(odds.weight)
-        wanted = _wanted(odds, prior)
-        misfit = ((odds.total / odds.weight - wanted) ** 2).sum(axis=1)
+        misfit = ((odds.total / odds.weight - _wanted(odds, prior)) ** 2).sum(axis=1)
         center = float(logs[int(misfit.argmin())])
         reach *= 2 / (_NODES - 1)
-    return math.exp(center), math.exp(-_WIDEST), math.exp(_WIDEST)
+    return center
 
 
 def _wanted(odds: _Odds, prior: Any) -> Float64:
     """The share of rows that each class lacks, by its prior."""
     k = odds.classes
-    q = (
-        np.full(k, 1 / k)
-        if prior is None
-        else np.asarray(validation.as_array(prior, "prior"), float)
-    )
+    given = np.full(k, 1 / k) if prior is None else validation.as_array(prior, "prior")
+    q = np.asarray(given, float)
     if q.shape != (k,) or not (q > 0).all() or abs(q.sum() - 1) > 1e-3:
         got = f"{q.size} with the sum {q.sum():g} and the least {q.min(initial=np.inf):g}"
         raise InputError(f"prior must be {k} frequencies above zero that sum to one, got {got}")
     return np.maximum(0.0, 1 - _TRUSTED * odds.predicted / (odds.weight * q))
 
 
-def _log_odds(batch: Batch) -> tuple[Float64, Float64]:
-    """Log S/(1 - S), and -inf where a class is predicted, with the weight of each row."""
-    s = softmax(batch.logits)
+def _log_odds(s: Float64) -> Float64:
+    """Log S/(1 - S), and -inf where a class is predicted."""
     with np.errstate(divide="ignore"):
-        logs = np.log(s) - np.log1p(-s)
+        logs: Float64 = np.log(s) - np.log1p(-s)
     logs[np.arange(len(s)), s.argmax(axis=1)] = -np.inf
-    return logs, validation.weight_column(batch.weight, len(s))
+    return logs
 
 
 def _odds(batch: Batch, exponents: Float64) -> _Odds:
-    logs, u = _log_odds(batch)
-    k = logs.shape[1]
-    predicted = np.bincount(softmax(batch.logits).argmax(axis=1), u, k)
+    s = softmax(batch.logits)
+    u, k = validation.weight_column(batch.weight, len(s)), s.shape[1]
+    logs = _log_odds(s)
     total = np.stack([u @ np.exp(e * logs) for e in exponents])
-    return _Odds(k, float(u.sum()), predicted.astype(np.float64), total)
+    predicted = np.bincount(s.argmax(axis=1), u, k).astype(np.float64)
+    return _Odds(k, float(u.sum()), predicted, total)
 
 
 def _curve(batch: Batch, lattice: Lattice, exponent: float) -> Curve:
@@ -155,9 +133,9 @@ def _curve(batch: Batch, lattice: Lattice, exponent: float) -> Curve:
     A row's pairs are its prediction, at distance zero, and every other class with its odds. So its
     loss is that of its prediction with weight 1 + sum of odds, less beta times its `pull`.
     """
-    logs, u = _log_odds(batch)
-    k = logs.shape[1]
-    odds = np.exp(exponent * logs) / (k - 1)
+    s = softmax(batch.logits)
+    u = validation.weight_column(batch.weight, len(s))
+    odds = np.exp(exponent * _log_odds(s)) / (s.shape[1] - 1)
     z = np.asarray(validation.as_kernel_input(validation.as_array(batch.logits)), np.float64)
     distance = z - z.max(axis=1, keepdims=True, initial=-np.inf)
     distance[np.isneginf(distance)] = 0.0  # a masked class has neither odds nor probability

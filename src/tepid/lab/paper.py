@@ -3,17 +3,16 @@
 The published figures come from the recipes. Shares, ECE among them, are fractions of one here.
 """
 
-import dataclasses
 import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tepid import compare
+from tepid import comparison
 from tepid.engines import Threads
 from tepid.errors import InputError
-from tepid.lab.recipe import Figures, Recipe, named, names
+from tepid.lab.recipe import Recipe, named, names
 from tepid.lab.sets import LogitSet
 
 # The methods of the tables with their measures.
@@ -29,7 +28,6 @@ _ALIASES = {"densenetbc100": "densenet100", "ham10000": "isic", "isic2018": "isi
 _NETWORKS = (
     "densenet40", "densenet100", "resnet110", "wideresnet32", "lenet5", "vgg16", "resnet152",
 )  # fmt: skip
-_SKIN = "isic"  # the data of Table 2
 # Half a unit of the last digit that the paper prints; shares are fractions of one here.
 _ROUNDING = {"nll": 5e-4, "temperature": 5e-4, "accuracy": 5e-5}
 _ECE_ROUNDING = {1: 5e-6, 2: 5e-4}
@@ -106,10 +104,8 @@ class Row:
     @property
     def same_network(self) -> bool:
         """Whether the paper's row is of the same network."""
-        published = self.published
-        return published is not None and canonical_name(self.logits.network) == canonical_name(
-            published.model
-        )
+        paper = None if self.published is None else canonical_name(self.published.model)
+        return canonical_name(self.logits.network) == paper
 
     @property
     def same_training(self) -> bool:
@@ -120,16 +116,17 @@ class Row:
     @property
     def agreeing(self) -> tuple[int, int]:
         """The number of cells that agree with the paper, and of cells that the paper has."""
-        agreement = [
-            c.agrees for c in (self.accuracy, *self.cells.values()) if c.agrees is not None
-        ]
-        return sum(agreement), len(agreement)
+        every = [cell.agrees for cell in (self.accuracy, *self.cells.values())]
+        return every.count(True), len(every) - every.count(None)
 
 
 def published() -> tuple[Published, ...]:
     """Every row of the paper, in its order."""
-    rows = [_published_row(named(name)) for name in names()]
-    return tuple(sorted(rows, key=lambda row: (row.table, _network_order(row.recipe), row.recipe)))
+
+    def place(row: Published) -> tuple[int, int, str]:
+        return row.table, _NETWORKS.index(row.recipe.rpartition("-")[0]), row.recipe
+
+    return tuple(sorted((_published_row(named(name)) for name in names()), key=place))
 
 
 def measure_sets(
@@ -145,7 +142,7 @@ def measure_sets(
     rows = []
     for logits in every:
         z, y = logits.read()
-        result = compare.compare(z, y, methods=tuple(METHODS), splits=seeds, engine=engine)
+        result = comparison.compare(z, y, methods=tuple(METHODS), splits=seeds, engine=engine)
         rows.append(_measured_row(logits, find_published(logits, published), result))
     return tuple(rows)
 
@@ -193,21 +190,13 @@ def _measured_row(logits: LogitSet, published: Published | None, result: dict[st
     return Row(logits, published, *sizes, cell("uncalibrated", "accuracy"), cells)
 
 
-def _network_order(recipe: str) -> int:
-    return _NETWORKS.index(recipe.rpartition("-")[0])
-
-
 def _published_row(recipe: Recipe) -> Published:
     model, _, dataset = re.sub(r" \(.*?\)", "", recipe.title).partition(" on ")
     paper = recipe.paper
     stated = {"uncalibrated": paper.uncalibrated, "temperature": paper.ts, "uts": paper.uts}
     figures = [("uncalibrated", "accuracy", paper.accuracy / 100)]
-    for method, figure in stated.items():
-        figures += [] if figure is None else _figures(method, figure)
-    table = 2 if recipe.data == _SKIN else 1
-    return Published(recipe.name, model, dataset, table, tuple(figures))
-
-
-def _figures(method: str, figures: Figures) -> list[tuple[str, str, float]]:
-    percent = dataclasses.replace(figures, ece=figures.ece / 100)
-    return [(method, name, value) for name, value in vars(percent).items()]
+    for method, found in stated.items():
+        if found is not None:
+            percent = vars(found) | {"ece": found.ece / 100}
+            figures += [(method, name, value) for name, value in percent.items()]
+    return Published(recipe.name, model, dataset, 2 if recipe.data == "isic" else 1, tuple(figures))

@@ -5,16 +5,14 @@ An unknown key, a missing key and a value of another type are errors.
 
 import dataclasses
 import tomllib
-import types
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, TypeVar
+from typing import Any
 
 from tepid.errors import InputError
 
-Kind = TypeVar("Kind")
 # Batch normalization needs two rows.
 _LEAST = {"epochs": 1, "batch": 2, "train_rows": 0, "test_rows": 0, "size": 1, "rate": 0}
 _CHOICES = {
@@ -89,13 +87,15 @@ class Recipe:
         """The recipe with other values, each given as `key=value` with the value in TOML."""
         changed: dict[str, Any] = {}
         for setting in settings:
-            key, equals, value = setting.partition("=")
+            key, equals, value = (part.strip() for part in setting.partition("="))
             if not equals:
                 raise InputError(f"--set must be key=value, got {setting}")
-            changed[key.strip()] = _parse_value(value.strip())
-        known = {field.name for field in dataclasses.fields(self)} - {"name", "paper"}
-        _refuse_unknown(changed, known, "--set")
-        return _check_values(build_dataclass(Recipe, vars(self) | changed, "--set"), "--set")
+            _check_keys([key], vars(self).keys() - {"name", "paper"}, "--set")
+            try:
+                changed[key] = tomllib.loads(f"value = {value}")["value"]
+            except tomllib.TOMLDecodeError:  # a string without quotes
+                changed[key] = value
+        return build(vars(self) | changed, "--set")
 
     def learning_rate(self, step: int, steps: int) -> float:
         """The learning rate at a step, counted from 0, of so many in all.
@@ -130,10 +130,8 @@ class Recipe:
 
 def names() -> tuple[str, ...]:
     """The names of the recipes that come with tepid, in alphabetical order."""
-    stored = resources.files("tepid.lab").joinpath("recipes")
-    return tuple(
-        sorted(f.name.removesuffix(".toml") for f in stored.iterdir() if f.name.endswith(".toml"))
-    )
+    stored = resources.files("tepid.lab").joinpath("recipes").iterdir()
+    return tuple(sorted(f.name.removesuffix(".toml") for f in stored if f.name.endswith(".toml")))
 
 
 def named(name: str) -> Recipe:
@@ -147,26 +145,31 @@ def named(name: str) -> Recipe:
 def parse_recipe(name: str, text: str) -> Recipe:
     """The recipe in a TOML text."""
     try:
-        read = tomllib.loads(text)
+        return build({"name": name} | tomllib.loads(text), f"recipe {name}")
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"recipe {name} must be TOML, got {error}") from None
-    return _check_values(
-        build_dataclass(Recipe, {"name": name} | read, f"recipe {name}"), f"recipe {name}"
-    )
 
 
-def build_dataclass(kind: type[Kind], given: Mapping[str, Any], what: str) -> Kind:
-    """The dataclass `kind` with the given values, checked against the types of its fields."""
-    fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    _refuse_unknown(given, fields, what)
-    for name, field in fields.items():
-        if field.default is dataclasses.MISSING and name not in given:
-            raise InputError(f"{what} must have {name}, got none")
-    kinds = typing.get_type_hints(kind)
-    return kind(**{key: _convert(given[key], kinds[key], f"{what}: {key}") for key in given})
+def build(given: Mapping[str, Any], what: str) -> Recipe:
+    """The recipe of these values, which are plain as in TOML and JSON; `what` is for errors."""
+    kinds = {field.name: field.type for field in dataclasses.fields(Recipe)}
+    _check_keys(given, kinds, what)
+    values = {key: _convert(value, kinds[key], f"{what}: {key}") for key, value in given.items()}
+    try:
+        recipe = Recipe(**values)
+    except TypeError as error:  # of a missing key
+        raise InputError(f"{what} must be a recipe, got {error}") from None
+    for key, least in _LEAST.items():
+        if values.get(key, least) < least:
+            raise InputError(f"{what}: {key} must be at least {least}, got {values[key]}")
+    for key, choices in _CHOICES.items():
+        if values.get(key, choices[0]) not in choices:
+            wanted = " or ".join((", ".join(choices[:-1]), choices[-1]))
+            raise InputError(f"{what}: {key} must be {wanted}, got {values[key]}")
+    return recipe
 
 
-def _refuse_unknown(given: Iterable[str], known: Iterable[str], what: str) -> None:
+def _check_keys(given: Iterable[str], known: Iterable[str], what: str) -> None:
     strange = sorted(set(given) - set(known))
     if strange:
         wanted = ", ".join(sorted(known))
@@ -174,40 +177,15 @@ def _refuse_unknown(given: Iterable[str], known: Iterable[str], what: str) -> No
 
 
 def _convert(value: Any, kind: Any, what: str) -> Any:
-    if isinstance(kind, types.UnionType):  # of one type and None
-        return value if value is None else _convert(value, typing.get_args(kind)[0], what)
+    if kind is Paper and isinstance(value, Mapping):
+        figures = {k: Figures(**v) if isinstance(v, Mapping) else v for k, v in value.items()}
+        return Paper(**figures)  # type: ignore[arg-type]  # the accuracy is a number
     if typing.get_origin(kind) is tuple:
-        return _convert_items(value, typing.get_args(kind)[0], what)
-    if isinstance(value, Mapping) and dataclasses.is_dataclass(kind):
-        return build_dataclass(kind, value, what)  # type: ignore[arg-type]
+        if not isinstance(value, list | tuple):
+            raise InputError(f"{what} must be a list, got {value!r}")
+        return tuple(value)
     if kind is float and type(value) is int:
         return float(value)
     if type(value) is not kind:
         raise InputError(f"{what} must be of type {kind.__name__}, got {value!r}")
     return value
-
-
-def _convert_items(value: Any, kind: Any, what: str) -> tuple[Any, ...]:
-    if not isinstance(value, list | tuple):
-        raise InputError(f"{what} must be a list, got {value!r}")
-    return tuple(_convert(item, kind, what) for item in value)
-
-
-def _check_values(recipe: Recipe, what: str) -> Recipe:
-    """Return the recipe; raises if a value is out of range."""
-    for key, least in _LEAST.items():
-        if getattr(recipe, key) < least:
-            raise InputError(f"{what}: {key} must be at least {least}, got {getattr(recipe, key)}")
-    for key, choices in _CHOICES.items():
-        if getattr(recipe, key) not in choices:
-            wanted = " or ".join((", ".join(choices[:-1]), choices[-1]))
-            raise InputError(f"{what}: {key} must be {wanted}, got {getattr(recipe, key)}")
-    return recipe
-
-
-def _parse_value(text: str) -> Any:
-    """A TOML value; text that is not TOML is a string without quotes."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text

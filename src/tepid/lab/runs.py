@@ -4,6 +4,7 @@ A folder holds logits and labels, weights, and a record of how they came about. 
 written last, so that a folder which has it is finished.
 """
 
+import contextlib
 import dataclasses
 import json
 import platform
@@ -15,19 +16,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tepid.errors import InputError
 from tepid.lab import datasets, lesions, networks
-from tepid.lab.images import Data
-from tepid.lab.recipe import Recipe, build_dataclass
+from tepid.lab.images import as_images
+from tepid.lab.recipe import Recipe, build
 from tepid.lab.sets import RUN, read_run
 from tepid.store import atomic_write
 from tepid.temperature import load
-from tepid.validation import Array
+from tepid.validation import Array, Float32
 
 CHECKPOINT, WEIGHTS = "checkpoint.pt", "weights.pt"
-_PACKAGES = ("tepid", "torch", "torchvision", "numpy")
+_ROWS = 500  # of a forward pass without gradients
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
@@ -48,10 +49,9 @@ def checkpoint(run: Path, config: dict[str, Any], device: torch.device) -> dict[
 
 def finished(run: Path, config: dict[str, Any]) -> dict[str, Any] | None:
     """The record of a finished run of the same config, or None."""
-    path = run / RUN
-    if not path.exists():
+    if not (run / RUN).exists():
         return None
-    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    record = read_run(run)
     _refuse_other(run, record["config"], config)
     return record
 
@@ -70,26 +70,21 @@ def write(
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python and the packages."""
+    """The versions of Python and of the packages that a training uses."""
     found = {"python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
+    for name in ("tepid", "torch", "torchvision", "numpy"):
+        with contextlib.suppress(PackageNotFoundError):  # torchvision is optional
             found[name] = version(name)
-        except PackageNotFoundError:  # torchvision is optional
-            continue
     return found
 
 
 def _refuse_other(run: Path, stored: dict[str, Any], config: dict[str, Any]) -> None:
-    differing = sorted(
-        key for key in stored.keys() | config.keys() if stored.get(key) != config.get(key)
-    )
-    if differing:
-        key = differing[0]
-        raise InputError(
-            f"{run} must be a new folder or a run of the same recipe, got {key} = "
-            f"{config.get(key)!r} where it has {stored.get(key)!r}"
-        )
+    for key in sorted(stored.keys() | config.keys()):
+        if stored.get(key) != config.get(key):
+            raise InputError(
+                f"{run} must be a new folder or a run of the same recipe, got {key} = "
+                f"{config.get(key)!r} where it has {stored.get(key)!r}"
+            )
 
 
 @dataclass(frozen=True)
@@ -100,12 +95,6 @@ class Prediction:
     probabilities: dict[str, float]
     uncalibrated: dict[str, float]
 
-    @property
-    def ranked(self) -> list[tuple[str, float, float]]:
-        """Every class with both probabilities, the most probable first."""
-        order = sorted(self.probabilities, key=lambda name: -self.probabilities[name])
-        return [(name, self.probabilities[name], self.uncalibrated[name]) for name in order]
-
 
 def read_recipe(run: Path) -> Recipe:
     """The recipe of a finished run, with the settings that replaced its own."""
@@ -114,18 +103,17 @@ def read_recipe(run: Path) -> Recipe:
         raise InputError(f"run.json must have a config, got none in {run}")
     fields = {field.name for field in dataclasses.fields(Recipe)}
     known = {key: value for key, value in config.items() if key in fields}
-    return build_dataclass(Recipe, known, f"run {run}")
+    return build(known, f"run {run}")
 
 
-def read_data(run: Path, path: Path) -> Data:
-    """The images that a finished run was trained and tested on, in the same order."""
-    data = datasets.read(
-        read_recipe(run), path, int(read_run(run)["seed"]), download=False, checked=True
-    )
+def read_test_images(run: Path, path: Path) -> tuple[Array, list[str]]:
+    """The images (n, height, width, channels) that a run was tested on, and its classes' names."""
+    recipe, seed = read_recipe(run), int(read_run(run)["seed"])
+    data = datasets.read(recipe, path, seed, download=False, checked=True)
     labels = np.load(run / "labels.npy", allow_pickle=False)
     if not np.array_equal(labels, data.test.labels.numpy()):
         raise InputError(f"data must be those that {run} was trained on, got others in {path}")
-    return data
+    return data.test.pixels.permute(0, 2, 3, 1).numpy(), lesions.full_names(data.names)
 
 
 def predict(run: Path, images: Sequence[Path]) -> list[Prediction]:
@@ -139,31 +127,35 @@ def predict(run: Path, images: Sequence[Path]) -> list[Prediction]:
         )
     temperature = load(run / lesions.CALIBRATION)
     names = lesions.full_names(about["classes"])
-    pixels = np.stack([_photograph(path, recipe.size) for path in images])
-    logits = _logits(run, recipe, about, torch.from_numpy(pixels).permute(0, 3, 1, 2))
-    before = dataclasses.replace(temperature, value=1.0, groups={})(logits)
-    pairs = zip(images, temperature(logits), before, strict=True)
-    return [Prediction(path, _named(names, p), _named(names, q)) for path, p, q in pairs]
-
-
-def _named(names: list[str], shares: Array) -> dict[str, float]:
-    return dict(zip(names, map(float, shares), strict=True))
+    logits = _logits(run, recipe, about, [_photograph(path, recipe.size) for path in images])
+    before = dataclasses.replace(temperature, value=1.0, groups={})
+    shares = (
+        [dict(zip(names, map(float, row), strict=True)) for row in t(logits)]
+        for t in (temperature, before)
+    )
+    return [Prediction(*of) for of in zip(images, *shares, strict=True)]
 
 
 def _photograph(path: Path, size: int) -> Array:
     try:
-        pixels: Array = datasets.read_photograph(path, size)
+        return datasets.read_photograph(path, size)
     except OSError as error:
         raise InputError(f"image must be a picture file, got {path} ({error})") from None
-    return pixels
 
 
-def _logits(run: Path, recipe: Recipe, about: dict[str, Any], pixels: Tensor) -> Array:
+def _logits(run: Path, recipe: Recipe, about: dict[str, Any], pixels: list[Array]) -> Array:
+    images = as_images(np.stack(pixels), np.zeros(len(pixels))).pixels
     plain = dataclasses.replace(recipe, pretrained=False)  # the run has its weights
-    network = networks.build(plain, len(about["classes"]), pixels.shape[1])
+    network = networks.build(plain, len(about["classes"]), images.shape[1])
     network.load_state_dict(torch.load(run / WEIGHTS, weights_only=True, map_location="cpu"))
-    network.eval()
     mean, deviation = (torch.tensor(about[key]).reshape(-1, 1, 1) for key in ("mean", "deviation"))
+    return run_network(network, images, mean, deviation)
+
+
+def run_network(network: nn.Module, pixels: Tensor, mean: Tensor, deviation: Tensor) -> Float32:
+    """The logits (n, classes) of images given as bytes, without dropout."""
+    network.eval()
+    parts = (((part.float() - mean) / deviation) for part in pixels.split(_ROWS))
     with torch.inference_mode():
-        logits: Array = network((pixels.float() - mean) / deviation).float().numpy()
-    return logits
+        logits = [network(part.contiguous(memory_format=torch.channels_last)) for part in parts]
+    return np.asarray(torch.cat(logits).float().cpu())

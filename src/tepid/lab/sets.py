@@ -65,12 +65,11 @@ def open_run(folder: str | os.PathLike[str]) -> LogitSet:
     """The set in the folder of a run."""
     path = Path(folder)
     about = read_run(path)
-    lacking = [name for name in _NEEDED if not (path / name).is_file()]
-    if lacking:
-        raise InputError(f"run must have {lacking[0]}, which training writes last, got {path}")
+    for name in _NEEDED:
+        if not (path / name).is_file():
+            raise InputError(f"run must have {name}, which training writes last, got {path}")
     network, data, recipe = (str(about.get(key, "")) for key in ("network", "data", "recipe"))
-    config = about.get("config")
-    depth = config.get("depth") if isinstance(config, dict) else None
+    depth = (about.get("config") or {}).get("depth")
     network = f"{network}-{depth}" if depth else network
     logits, labels = (path / name for name in _NEEDED)
     return LogitSet(path.resolve().name, network, data, logits, labels, recipe)
@@ -95,24 +94,22 @@ def _sets_in(folder: Path) -> list[LogitSet]:
         raise InputError(f"folder must be a folder, got {folder}")
     if (folder / RUN).is_file():
         return [open_run(folder)]
-    entries = sorted(folder.iterdir())
-    archives = [p for p in entries if p.suffix.lower() == ".npz" and _is_labeled(p)]
-    runs = [p for p in entries if (p / RUN).is_file() and _is_finished(p)]
-    return [*map(_archive, archives), *map(open_run, runs)]
+    found = []
+    for path in sorted(folder.glob("*.[nN][pP][zZ]")):
+        if _is_labeled(path):
+            network, _, data = path.stem.rpartition("_")
+            found.append(LogitSet(path.stem, network, data, f"{path}#logits", f"{path}#labels"))
+    runs = (p for p in sorted(folder.iterdir()) if _is_finished(p))
+    return [*found, *map(open_run, runs)]
+
+
+def _is_finished(folder: Path) -> bool:
+    return all((folder / name).is_file() for name in (RUN, *_NEEDED))
 
 
 def _is_labeled(path: Path) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
-            return {"logits.npy", "labels.npy"} <= set(archive.namelist())
+            return set(_NEEDED) <= set(archive.namelist())
     except zipfile.BadZipFile as error:
         raise InputError(f"{path} must be a whole .npz archive, got {error}") from None
-
-
-def _is_finished(folder: Path) -> bool:
-    return all((folder / name).is_file() for name in _NEEDED)
-
-
-def _archive(path: Path) -> LogitSet:
-    network, _, data = path.stem.rpartition("_")
-    return LogitSet(path.stem, network, data, f"{path}#logits", f"{path}#labels")

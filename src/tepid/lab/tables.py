@@ -17,11 +17,10 @@ TITLES = {
     "uts": "UTS",
     "accuracy": "Accuracy matching",
 }
-_MEASURES = {"nll": "NLL", "ece": "ECE", "temperature": "T"}
 # Printed digits of measured figures; the paper prints three everywhere.
 _DIGITS = {"nll": 4, "temperature": 3, "accuracy": 2}
-# ECE in percent as in Table 1 or as a fraction as in Table 2: factor, digits here and there.
-_UNITS = {"percent": (100.0, 2, 3), "fraction": (1.0, 4, 3)}
+# ECE in percent as in Table 1 or as a fraction as in Table 2: its name, factor and digits.
+_UNITS = {"percent": ("ECE %", 100.0, 2), "fraction": ("ECE", 1.0, 4)}
 _FIRST = ("Model", "Dataset", "From")
 _MARKS = {True: " ✓", False: " ✗", None: ""}
 _KEY = (
@@ -29,17 +28,14 @@ _KEY = (
     "figure, of one split, lies within two standard deviations; ✗: it does not."
 )
 _STYLE = (
-    "body{font:14px/1.5 system-ui,sans-serif;margin:2rem;color:#1a1a1a;background:#fff}"
+    ":root{color-scheme:light dark}body{font:14px/1.5 system-ui,sans-serif;margin:2rem}"
     "table{border-collapse:collapse;margin:0 0 1rem;font-variant-numeric:tabular-nums}"
-    "caption{text-align:left;font-weight:600;padding:.5rem 0}"
-    "th,td{padding:.2rem .6rem;text-align:right;white-space:nowrap}"
-    "th[colspan]{text-align:center}th.name{text-align:left}"
-    "thead{border-bottom:2px solid}tr.paper{border-top:1px solid #999}"
-    "tr.paper td,tr.paper th{color:#555}td.agrees{color:#00664d}td.differs{color:#a33e00}"
-    "div{overflow-x:auto}"
-    "@media(prefers-color-scheme:dark){body{color:#eee;background:#161616}"
-    "tr.paper td,tr.paper th{color:#aaa}td.agrees{color:#5fd3a8}td.differs{color:#ff9d5c}}"
+    "caption{text-align:left;font-weight:600;padding:.5rem 0}div{overflow-x:auto}"
+    "th,td{padding:.2rem .6rem;text-align:right;white-space:nowrap}th.name{text-align:left}"
+    "thead{border-bottom:2px solid}tr.paper{border-top:1px solid;opacity:.7}"
+    "td.agrees{color:#1a8a6a}td.differs{color:#d05a00}"
 )
+_CLASSES = {True: ' class="agrees"', False: ' class="differs"', None: ""}
 _TEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", "∞": r"$\infty$", "✓": r"$\checkmark$",
         "✗": r"$\times$"} | {c: rf"\{c}" for c in "&%$#_{}"}  # fmt: skip
 
@@ -51,6 +47,11 @@ class Text:
     text: str
     agrees: bool | None = None
 
+    @property
+    def marked(self) -> str:
+        """The text with a mark if it is comparable."""
+        return f"{self.text}{_MARKS[self.agrees]}"
+
 
 @dataclass(frozen=True)
 class Line:
@@ -61,26 +62,26 @@ class Line:
     source: str
     cells: tuple[Text, ...]
 
+    @property
+    def texts(self) -> list[str]:
+        """The text of every column."""
+        return [self.model, self.dataset, self.source, *(cell.marked for cell in self.cells)]
+
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table with columns in named groups; `unit` is that of ECE."""
+    """A table; `unit` is that of ECE."""
 
     title: str
     unit: str
     lines: tuple[Line, ...]
 
     @property
-    def groups(self) -> tuple[tuple[str, int], ...]:
-        """The groups of columns after the first four, and their widths."""
-        return tuple((TITLES[name], len(measures)) for name, measures in METHODS.items())
-
-    @property
-    def head(self) -> tuple[str, ...]:
-        """The columns after the first three, without their groups."""
-        ece = "ECE %" if self.unit == "percent" else "ECE"
-        names = [_MEASURES[m] for measures in METHODS.values() for m in measures]
-        return ("Accuracy %", *(ece if name == "ECE" else name for name in names))
+    def head(self) -> list[str]:
+        """The columns after the first three."""
+        names = {"nll": "NLL", "ece": _UNITS[self.unit][0], "temperature": "T"}
+        of = [f"{TITLES[method]} {names[m]}" for method, every in METHODS.items() for m in every]
+        return ["Accuracy %", *of]
 
 
 @dataclass(frozen=True)
@@ -92,14 +93,39 @@ class Tables:
     seeds: int
 
     @property
-    def sheets(self) -> tuple[Sheet, ...]:
+    def sheets(self) -> list[Sheet]:
         """Table 1, Table 2, and the sets that the paper does not have."""
-        return _layout(self.rows, self.published)
+        first = "Table 1: the paper's networks, its Table 2 among them"
+        second = "Table 2: skin lesions, ECE as a fraction of one as in the paper"
+        skin = [p for p in self.published if p.table == 2]
+        others = tuple(_measured_line(row, "percent") for row in self.rows if row.published is None)
+        sheets = (
+            Sheet(first, "percent", self._lines(self.published, "percent")),
+            Sheet(second, "fraction", self._lines(skin, "fraction")),
+            Sheet("Other sets, which the paper does not have", "percent", others),
+        )
+        return [sheet for sheet in sheets if sheet.lines]
+
+    def _lines(self, published: Sequence[Published], unit: str) -> tuple[Line, ...]:
+        lines: list[Line] = []
+        for paper in published:
+            lines.append(_published_line(paper, unit))
+            lines += [_measured_line(row, unit) for row in self.rows if row.published == paper]
+        return tuple(lines)
+
+    @property
+    def missing(self) -> list[Published]:
+        """The paper's rows without a set of logits."""
+        there = {row.published for row in self.rows}
+        return [p for p in self.published if p not in there]
 
     @property
     def notes(self) -> list[str]:
-        """One sentence for each row that is compared with the paper."""
-        return _notes(self.rows, self.published)
+        """One sentence for each row that is compared with the paper, and on what is missing."""
+        pairs = [(row, p) for p in self.published for row in self.rows if row.published == p]
+        lines = [_note(row, paper) for row, paper in pairs]
+        names = [f"{p.model} on {p.dataset} (tepid lab train {p.recipe})" for p in self.missing]
+        return [*lines, f"No logits at hand of {', '.join(names)}."] if names else lines
 
     def as_json(self) -> dict[str, Any]:
         """The tables for JSON; ECE is a fraction of one."""
@@ -107,7 +133,7 @@ class Tables:
             "seeds": self.seeds,
             "fraction": 0.2,
             "rows": [_row_json(row) for row in self.rows],
-            "missing": [p.recipe for p in _missing(self.rows, self.published)],
+            "missing": [p.recipe for p in self.missing],
         }
 
 
@@ -128,21 +154,7 @@ def table(
     return Tables(rows, paper, seeds)
 
 
-# --- notes
-
-
-def _notes(rows: Sequence[Row], published: Sequence[Published]) -> list[str]:
-    lines = [_note(row, paper) for paper in published for row in rows if row.published == paper]
-    missing = _missing(rows, published)
-    if missing:
-        names = ", ".join(f"{p.model} on {p.dataset} (tepid lab train {p.recipe})" for p in missing)
-        lines.append(f"No logits at hand of {names}.")
-    return lines
-
-
-def _missing(rows: Sequence[Row], published: Sequence[Published]) -> list[Published]:
-    there = {row.published for row in rows}
-    return [p for p in published if p not in there]
+# --- lines and notes
 
 
 def _note(row: Row, paper: Published) -> str:
@@ -166,36 +178,12 @@ def _note(row: Row, paper: Published) -> str:
     return f"{head}; another training: {apart}"
 
 
-# --- layout
-
-
-def _layout(rows: Sequence[Row], published: Sequence[Published]) -> tuple[Sheet, ...]:
-    first = _sheet(
-        "Table 1: the paper's networks, its Table 2 among them", "percent", rows, published
-    )
-    isic = [p for p in published if p.table == 2]
-    second = _sheet(
-        "Table 2: skin lesions, ECE as a fraction of one as in the paper", "fraction", rows, isic
-    )
-    others = tuple(_measured_line(row, "percent") for row in rows if row.published is None)
-    third = Sheet("Other sets, which the paper does not have", "percent", others)
-    return tuple(sheet for sheet in (first, second, third) if sheet.lines)
-
-
-def _sheet(title: str, unit: str, rows: Sequence[Row], published: Sequence[Published]) -> Sheet:
-    lines: list[Line] = []
-    for paper in published:
-        lines.append(_published_line(paper, unit))
-        lines += [_measured_line(row, unit) for row in rows if row.published == paper]
-    return Sheet(title, unit, tuple(lines))
-
-
 def _published_line(paper: Published, unit: str) -> Line:
-    factor, _, digits = _UNITS[unit]
+    factor = _UNITS[unit][1]
 
     def text(method: str, measure: str) -> Text:
         value = (factor if measure == "ece" else 1.0) * paper.get(method, measure)[0]
-        return Text("" if math.isnan(value) else f"{value:.{digits}f}")
+        return Text("" if math.isnan(value) else f"{value:.3f}")
 
     accuracy = Text(f"{100 * paper.get('uncalibrated', 'accuracy')[0]:.2f}")
     cells = (text(method, m) for method, measures in METHODS.items() for m in measures)
@@ -203,11 +191,13 @@ def _published_line(paper: Published, unit: str) -> Line:
 
 
 def _measured_line(row: Row, unit: str) -> Line:
-    factors = {"ece": _UNITS[unit][0], "accuracy": 100.0}
-    digits = _DIGITS | {"ece": _UNITS[unit][1]}
+    _, factor, ece_digits = _UNITS[unit]
+    factors, digits = {"ece": factor, "accuracy": 100.0}, _DIGITS | {"ece": ece_digits}
 
     def text(measure: str, cell: Cell) -> Text:
-        printed = _spread(cell, factors.get(measure, 1.0), digits[measure])
+        mean, sd = (factors.get(measure, 1.0) * value for value in (cell.mean, cell.sd))
+        places = digits[measure]
+        printed = "∞" if math.isinf(mean) else f"{mean:.{places}f} ± {sd:.{places}f}"
         return Text(printed, cell.agrees if row.same_network else None)
 
     paper = row.published
@@ -215,12 +205,6 @@ def _measured_line(row: Row, unit: str) -> Line:
     data = row.logits.data if paper is None else paper.dataset
     cells = (text(measure, cell) for (_, measure), cell in row.cells.items())
     return Line(model, data, row.logits.name, (text("accuracy", row.accuracy), *cells))
-
-
-def _spread(cell: Cell, factor: float, digits: int) -> str:
-    if math.isinf(cell.mean):
-        return "∞"
-    return f"{factor * cell.mean:.{digits}f} ± {factor * cell.sd:.{digits}f}"
 
 
 # --- formats
@@ -232,10 +216,36 @@ def markdown(sheets: Sequence[Sheet], notes: Sequence[str]) -> str:
     return "\n".join([*parts, _KEY, "", *(f"- {note}" for note in notes), ""])
 
 
+def _markdown_table(sheet: Sheet) -> str:
+    cells = [[*_FIRST, *sheet.head], *(line.texts for line in sheet.lines)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    cells.insert(1, ["-" * width for width in widths])
+    padded = ([c.ljust(w) for c, w in zip(row, widths, strict=True)] for row in cells)
+    return "\n".join(f"| {' | '.join(row)} |" for row in padded)
+
+
 def latex(sheets: Sequence[Sheet], notes: Sequence[str]) -> str:
     """LaTeX tables with booktabs and amssymb, in the paper's order of columns."""
     comments = "\n".join(f"% {note}" for note in (_KEY, *notes))
     return "\n\n".join([*map(_latex_table, sheets), comments]) + "\n"
+
+
+def _latex_table(sheet: Sheet) -> str:
+    def row(texts: Sequence[str]) -> str:
+        escaped = ("".join(_TEX.get(character, character) for character in t) for t in texts)
+        return " & ".join(escaped) + r" \\"
+
+    lines = [
+        f"% {sheet.title}",
+        rf"\begin{{tabular}}{{lll{'r' * len(sheet.head)}}}",
+        r"\toprule",
+        row([*_FIRST, *sheet.head]),
+        r"\midrule",
+        *(row(line.texts) for line in sheet.lines),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines)
 
 
 def html(sheets: Sequence[Sheet], notes: Sequence[str]) -> str:
@@ -250,76 +260,28 @@ def html(sheets: Sequence[Sheet], notes: Sequence[str]) -> str:
     )
 
 
+def _html_table(sheet: Sheet) -> str:
+    names = "".join(f'<th class="name" scope="col">{name}</th>' for name in _FIRST)
+    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in sheet.head)
+    rows = "".join(map(_html_row, sheet.lines))
+    return (
+        f"<div><table><caption>{escape(sheet.title)}</caption>"
+        f"<thead><tr>{names}{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _html_row(line: Line) -> str:
+    names = (f'<th class="name" scope="row">{escape(name)}</th>' for name in line.texts[:3])
+    cells = (f"<td{_CLASSES[cell.agrees]}>{escape(cell.marked)}</td>" for cell in line.cells)
+    paper = ' class="paper"' if line.source.startswith("paper") else ""
+    return f"<tr{paper}>{''.join(names)}{''.join(cells)}</tr>"
+
+
 FORMATS: dict[str, Callable[[Sequence[Sheet], Sequence[str]], str]] = {
     "markdown": markdown,
     "latex": latex,
     "html": html,
 }
-
-
-def _markdown_table(sheet: Sheet) -> str:
-    grouped = [name for name, width in sheet.groups for _ in range(width)]
-    head = [sheet.head[0], *(f"{g} {h}" for g, h in zip(grouped, sheet.head[1:], strict=True))]
-    cells = [[*_FIRST, *head], *map(_texts, sheet.lines)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-    padded = [[c.ljust(w) for c, w in zip(row, widths, strict=True)] for row in cells]
-    padded.insert(1, ["-" * width for width in widths])
-    return "\n".join(f"| {' | '.join(row)} |" for row in padded)
-
-
-def _marked(cell: Text) -> str:
-    return f"{cell.text}{_MARKS[cell.agrees]}"
-
-
-def _latex_table(sheet: Sheet) -> str:
-    groups = " & ".join(
-        rf"\multicolumn{{{width}}}{{c}}{{{_tex(name)}}}" for name, width in sheet.groups
-    )
-    lines = [
-        f"% {sheet.title}",
-        rf"\begin{{tabular}}{{lllr{''.join('r' * width for _, width in sheet.groups)}}}",
-        r"\toprule",
-        rf" & & & & {groups} \\",
-        " & ".join(map(_tex, (*_FIRST, *sheet.head))) + r" \\",
-        r"\midrule",
-        *(" & ".join(map(_tex, _texts(line))) + r" \\" for line in sheet.lines),
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-    return "\n".join(lines)
-
-
-def _texts(line: Line) -> list[str]:
-    return [line.model, line.dataset, line.source, *map(_marked, line.cells)]
-
-
-def _tex(text: str) -> str:
-    return "".join(_TEX.get(character, character) for character in text)
-
-
-def _html_table(sheet: Sheet) -> str:
-    groups = "".join(
-        f'<th colspan="{w}" scope="colgroup">{escape(g)}</th>' for g, w in sheet.groups
-    )
-    names = "".join(f'<th class="name" scope="col">{name}</th>' for name in _FIRST)
-    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in sheet.head)
-    rows = "".join(map(_html_row, sheet.lines))
-    return (
-        f"<div><table><caption>{escape(sheet.title)}</caption><thead>"
-        f'<tr><td colspan="4"></td>{groups}</tr><tr>{names}{heads}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-    )
-
-
-def _html_row(line: Line) -> str:
-    kinds = {True: ' class="agrees"', False: ' class="differs"', None: ""}
-    names = "".join(
-        f'<th class="name" scope="row">{escape(name)}</th>'
-        for name in (line.model, line.dataset, line.source)
-    )
-    cells = "".join(f"<td{kinds[c.agrees]}>{escape(_marked(c))}</td>" for c in line.cells)
-    paper = ' class="paper"' if line.source.startswith("paper") else ""
-    return f"<tr{paper}>{names}{cells}</tr>"
 
 
 # --- JSON

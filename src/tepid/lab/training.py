@@ -25,10 +25,8 @@ from tepid.errors import InputError
 from tepid.lab import networks, runs
 from tepid.lab.images import Data, augment, normalization
 from tepid.lab.recipe import Recipe
-from tepid.validation import Float32
 
-# Progress reports per epoch, and rows of a forward pass without gradients.
-_REPORTS, _ROWS = 20, 500
+_REPORTS = 20  # of progress, per epoch
 
 
 @dataclass(frozen=True)
@@ -92,10 +90,6 @@ class Job:
         rows = {"train": len(self.data.train), "test": len(self.data.test)}
         return {**recipe, "seed": self.seed, "processes": self.process.processes, "rows": rows}
 
-    def normalize(self, pixels: Tensor) -> Tensor:
-        """Bytes normalized for the network."""
-        return (pixels.float() - self.mean) / self.deviation
-
 
 @dataclass(frozen=True)
 class State:
@@ -106,13 +100,9 @@ class State:
     optimizer: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
 
-    def as_dict(self) -> dict[str, Any]:
-        """The state as a checkpoint holds it."""
-        return {
-            "network": self.network.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "scaler": self.scaler.state_dict(),
-        }
+    def parts(self) -> dict[str, Any]:
+        """The parts that a checkpoint holds, each with a `state_dict`."""
+        return {"network": self.network, "optimizer": self.optimizer, "scaler": self.scaler}
 
 
 def train(
@@ -132,7 +122,12 @@ def train(
     """
     run.mkdir(parents=True, exist_ok=True)
     with _deterministic(), _current_process() as process:
-        job = _prepare_job(recipe, data, run, seed, process)
+        moments = normalization(recipe.normalize, data.train.pixels)
+        mean, deviation = (part.to(process.device) for part in moments)
+        data = dataclasses.replace(
+            data, train=data.train.to(process.device), test=data.test.to(process.device)
+        )
+        job = Job(recipe, data, run, seed, process, mean, deviation)
         record = runs.finished(run, job.config) or _train(job, progress, download=download)
         return record if process.leads else {}
 
@@ -144,8 +139,10 @@ def _train(job: Job, progress: Callable[[Progress], None], *, download: bool) ->
     for epoch in range(len(history), job.recipe.epochs):
         history.append(_train_epoch(job, state, epoch, progress))
         if job.process.leads:
-            checkpoint = {"config": job.config, "history": history, **state.as_dict()}
-            runs.save(job.run / runs.CHECKPOINT, checkpoint)
+            parts = {name: part.state_dict() for name, part in state.parts().items()}
+            runs.save(
+                job.run / runs.CHECKPOINT, {"config": job.config, "history": history, **parts}
+            )
     return _write_results(job, state.network, history) if job.process.leads else {}
 
 
@@ -194,7 +191,8 @@ def _batches(job: Job, epoch: int) -> list[Tensor]:
 
 def _step(job: Job, state: State, rows: Tensor) -> Tensor:
     """One gradient step; the sum of the losses, the number of correct rows, and of rows."""
-    images = augment(job.normalize(job.data.train.pixels[rows]), job.recipe.augment)
+    normalized = (job.data.train.pixels[rows].float() - job.mean) / job.deviation
+    images = augment(normalized, job.recipe.augment)
     images = images.contiguous(memory_format=torch.channels_last)
     labels = job.data.train.labels[rows]
     kind = job.process.device.type
@@ -216,42 +214,23 @@ def _start_or_resume(job: Job, stored: dict[str, Any] | None, *, download: bool)
     recipe = job.recipe
     if stored is not None:  # do not download weights that the checkpoint replaces
         recipe = dataclasses.replace(recipe, pretrained=False)
-    network = _first_process_first(
-        job,
-        lambda: networks.build(
-            recipe, len(job.data.names), job.data.train.pixels.shape[1], download=download
-        ),
-    )
+    channels = job.data.train.pixels.shape[1]
+    network = networks.build(recipe, len(job.data.names), channels, download=download)
     network = network.to(job.process.device, memory_format=torch.channels_last)
     scaler = torch.amp.GradScaler("cuda", enabled=recipe.amp and job.process.device.type == "cuda")
-    optimizer = _optimizer(job, network)
+    state = State(network, job.process.shared(network), _optimizer(recipe, network), scaler)
     if stored is not None:
-        network.load_state_dict(stored["network"])
-        optimizer.load_state_dict(stored["optimizer"])
-        scaler.load_state_dict(stored["scaler"])
-    return State(network, job.process.shared(network), optimizer, scaler)
+        for name, part in state.parts().items():
+            part.load_state_dict(stored[name])
+    return state
 
 
-def _first_process_first(job: Job, build: Callable[[], nn.Module]) -> nn.Module:
-    """Build in the first process before the others, which then find downloaded weights on disk."""
-    if job.process.processes == 1:
-        return build()
-    network = build() if job.process.leads else None
-    dist.barrier()
-    return build() if network is None else network
-
-
-def _optimizer(job: Job, network: nn.Module) -> torch.optim.Optimizer:
-    recipe, weights = job.recipe, network.parameters()
+def _optimizer(recipe: Recipe, network: nn.Module) -> torch.optim.Optimizer:
+    weights, decay = network.parameters(), recipe.weight_decay
     if recipe.optimizer == "adam":
-        return torch.optim.Adam(weights, recipe.rate, weight_decay=recipe.weight_decay)
-    return torch.optim.SGD(
-        weights,
-        recipe.rate,
-        momentum=recipe.momentum,
-        nesterov=recipe.nesterov,
-        weight_decay=recipe.weight_decay,
-    )
+        return torch.optim.Adam(weights, recipe.rate, weight_decay=decay)
+    pull = {"momentum": recipe.momentum, "nesterov": recipe.nesterov}
+    return torch.optim.SGD(weights, recipe.rate, weight_decay=decay, **pull)
 
 
 def _write_results(job: Job, network: nn.Module, history: list[dict[str, float]]) -> dict[str, Any]:
@@ -259,7 +238,7 @@ def _write_results(job: Job, network: nn.Module, history: list[dict[str, float]]
 
     The test set is used here only: no epoch is chosen by it.
     """
-    logits = _predict(job, network)
+    logits = runs.run_network(network, job.data.test.pixels, job.mean, job.deviation)
     labels = job.data.test.labels.cpu().numpy()
     if not np.isfinite(logits).all():
         raise InputError(f"rate must let the training converge, got {job.recipe.rate:g}")
@@ -269,18 +248,6 @@ def _write_results(job: Job, network: nn.Module, history: list[dict[str, float]]
     record = _record(job, accuracy, history)
     runs.write(job.run, arrays | {"logits": logits}, weights, record)
     return record
-
-
-def _predict(job: Job, network: nn.Module) -> Float32:
-    """The logits (n, classes) of the test set in single precision."""
-    network.eval()
-    with torch.inference_mode():
-        parts = [
-            network(job.normalize(pixels).contiguous(memory_format=torch.channels_last))
-            for pixels in job.data.test.pixels.split(_ROWS)
-        ]
-    logits: Float32 = torch.cat(parts).float().cpu().numpy()
-    return logits
 
 
 def _record(job: Job, accuracy: float, history: list[dict[str, float]]) -> dict[str, Any]:
@@ -305,20 +272,13 @@ def _record(job: Job, accuracy: float, history: list[dict[str, float]]) -> dict[
     }
 
 
-def _prepare_job(recipe: Recipe, data: Data, run: Path, seed: int, process: Process) -> Job:
-    mean, deviation = (
-        part.to(process.device) for part in normalization(recipe.normalize, data.train.pixels)
-    )
-    moved = dataclasses.replace(
-        data, train=data.train.to(process.device), test=data.test.to(process.device)
-    )
-    return Job(recipe, moved, run, seed, process, mean, deviation)
-
-
 @contextlib.contextmanager
 def _current_process() -> Iterator[Process]:
-    several = int(os.environ.get("WORLD_SIZE", "1"))
-    device = _device(int(os.environ.get("LOCAL_RANK", "0")))
+    """This process and its device, as `torchrun` numbers them in the environment."""
+    several, device = int(os.environ.get("WORLD_SIZE", "1")), torch.device("cpu")
+    if torch.cuda.is_available():
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(device)
     if several == 1:
         yield Process(0, 1, device)
         return
@@ -327,13 +287,6 @@ def _current_process() -> Iterator[Process]:
         yield Process(dist.get_rank(), several, device)
     finally:
         dist.destroy_process_group()
-
-
-def _device(number: int) -> torch.device:
-    if not torch.cuda.is_available():
-        return torch.device("cpu")
-    torch.cuda.set_device(number)
-    return torch.device("cuda", number)
 
 
 @contextlib.contextmanager

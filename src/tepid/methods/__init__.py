@@ -1,29 +1,7 @@
-"""From evidence to a temperature."""
+"""The exact methods of the literature: UTS, temperature scaling and matching an accuracy."""
 
-from tepid.methods.accuracy import counted, match_accuracy
-from tepid.methods.advice import Advice, advise, judged, would_help
-from tepid.methods.labels import from_few_labels, labels_to_halve, temperature_scaling
-from tepid.methods.models import from_models
-from tepid.methods.sites import Summaries, from_summaries, merged, summarize
-from tepid.methods.source import from_source
-from tepid.methods.unsupervised import guarded, uts
+from tepid.methods.accuracy import Counted, Range, match_accuracy
+from tepid.methods.labels import temperature_scaling
+from tepid.methods.unsupervised import uts
 
-__all__ = [
-    "Advice",
-    "Summaries",
-    "advise",
-    "counted",
-    "from_few_labels",
-    "from_models",
-    "from_source",
-    "from_summaries",
-    "guarded",
-    "judged",
-    "labels_to_halve",
-    "match_accuracy",
-    "merged",
-    "summarize",
-    "temperature_scaling",
-    "uts",
-    "would_help",
-]
+__all__ = ["Counted", "Range", "match_accuracy", "temperature_scaling", "uts"]

@@ -14,10 +14,9 @@ import numpy as np
 
 from tepid import validation
 from tepid.engines import Engine
-from tepid.errors import InputError, RowError
-from tepid.sources import Batch, Source, paths
-from tepid.summaries.curve import Curve
-from tepid.summaries.tails import Tails
+from tepid.errors import InputError
+from tepid.sources import Batch, Source
+from tepid.sources.batch import of_rows, without_zero_weight
 from tepid.validation import Array, Int64
 
 Result = TypeVar("Result")
@@ -29,34 +28,13 @@ BatchSummary: TypeAlias = Callable[[Batch], Any]
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass over the data: the sum of `of` over all batches.
-
-    `gives` is the type of that sum, by which it can be answered from sums that were saved before.
-    `stage` is the name that is shown with the progress.
-    """
+    """One pass over the data: the sum of `of` over all batches, under a name for the progress."""
 
     of: BatchSummary
-    gives: type
     stage: str
 
 
 Passes: TypeAlias = Generator[Pass, Any, Result]
-
-
-@dataclass(frozen=True)
-class Both:
-    """Two summaries of the same rows."""
-
-    first: Any
-    second: Any
-
-    def __add__(self, other: "Both") -> "Both":
-        return Both(self.first + other.first, self.second + other.second)
-
-
-def both(first: BatchSummary, second: BatchSummary) -> Callable[[Batch], Both]:
-    """Two summaries in one pass."""
-    return lambda batch: Both(first(batch), second(batch))
 
 
 @dataclass(frozen=True)
@@ -75,6 +53,17 @@ class ByKey:
 def run(passes: Passes[Result], source: Source, engine: Engine) -> Result:
     """What a method returns for all rows of a source."""
     return run_by_group(lambda _: passes, source, engine, (None,))[None]
+
+
+def sum_by_group(
+    of: BatchSummary, stage: str, source: Source, engine: Engine, keys: tuple[Key, ...]
+) -> dict[Key, Any]:
+    """One pass: the sum of `of` over all rows and over each group."""
+    return run_by_group(lambda _: _one(Pass(of, stage)), source, engine, keys)
+
+
+def _one(wanted: Pass) -> Passes[Any]:
+    return (yield wanted)
 
 
 def run_by_group(
@@ -101,7 +90,7 @@ def in_parallel(methods: Mapping[Key, Passes[Any]]) -> Passes[dict[Key, Any]]:
     replies: dict[Key, Any] = dict.fromkeys(methods)
     results: dict[Key, Any] = {}
     while wanted := _advance(methods, replies, results):
-        total: ByKey = yield Pass(partial(_summarize_each, wanted=wanted), ByKey, _stage(wanted))
+        total: ByKey = yield Pass(partial(_summarize_each, wanted=wanted), _stage(wanted))
         replies = total.parts
     return results
 
@@ -127,19 +116,12 @@ def _summarize_each(batch: Batch, wanted: Mapping[Key, Pass]) -> ByKey:
     return ByKey({key: asked.of(batch) for key, asked in wanted.items()})
 
 
-def run_on_sums(passes: Passes[Result], tails: Tails, curve: Curve) -> Result:
-    """What a method returns when every pass is answered by sums that are known already."""
-    known: dict[type, Any] = {Tails: tails, Curve: curve}
-    reply: Any = None
-    while True:
-        try:
-            reply = known[passes.send(reply).gives]
-        except StopIteration as done:
-            return done.value  # type: ignore[no-any-return]  # a generator's value is not typed
-
-
-def weight_by_group(source: Source, engine: Engine) -> dict[str, float]:
-    """The weight of each group that has any, by one pass."""
+def group_weights(source: Source, engine: Engine) -> dict[str, float]:
+    """The weight of each group that has any, by one pass; nothing without groups."""
+    if not source.grouped:
+        return {}
+    if not source.repeatable:
+        raise InputError("logits must be readable more than once to have groups, got an iterator")
     weights = engine.total(_weights, source, "counting groups").parts
     check_total(sum(weights.values()))
     return {str(name): weights[name] for name in sorted(weights, key=str)}
@@ -147,11 +129,7 @@ def weight_by_group(source: Source, engine: Engine) -> dict[str, float]:
 
 def group_keys(source: Source, engine: Engine) -> tuple[Key, ...]:
     """None, and the groups that have a row above weight zero."""
-    if not source.grouped:
-        return (None,)
-    if not source.repeatable:
-        raise InputError("logits must be readable more than once to have groups, got an iterator")
-    return (None, *weight_by_group(source, engine))
+    return (None, *group_weights(source, engine))
 
 
 def _weights(batch: Batch) -> ByKey:
@@ -160,47 +138,10 @@ def _weights(batch: Batch) -> ByKey:
     return ByKey({str(name): float(w) for name, w in zip(names, weights, strict=True) if w > 0})
 
 
-def check_weight(weight: Any, name: str) -> None:
-    """Raise if an array of weights is invalid, under the name of its argument."""
-    if weight is not None and not paths.is_path(weight):
-        column = np.asarray(validation.as_array(weight, name)).reshape(-1)
-        check_total(float(validation.weight_column(column, len(column), name).sum()), name)
-
-
 def check_total(weight: float, name: str = "sample_weight") -> None:
     """Raise if the total weight is zero."""
     if not weight:
         raise InputError(f"{name} must not be zero for every row, got only zeros")
-
-
-def on_rows(passes: Passes[Result], choose: Callable[[Batch], Int64]) -> Passes[Result]:
-    """The same method on the chosen rows of each batch."""
-    return _change_batches(passes, lambda of: lambda batch: _of_rows(batch, of, choose(batch)))
-
-
-def without_labels(passes: Passes[Result]) -> Passes[Result]:
-    """The same method on batches from which the labels are removed."""
-    return _change_batches(passes, lambda of: lambda batch: of(batch._replace(labels=None)))
-
-
-def _change_batches(
-    passes: Passes[Result], change: Callable[[BatchSummary], BatchSummary]
-) -> Passes[Result]:
-    reply = None
-    while True:
-        try:
-            wanted = passes.send(reply)
-        except StopIteration as done:
-            return done.value  # type: ignore[no-any-return]  # a generator's value is not typed
-        reply = yield Pass(change(wanted.of), wanted.gives, wanted.stage)
-
-
-def without_zero_weight(of: Callable[[Batch], Result], batch: Batch) -> Result:
-    """`of` over the rows of a batch whose weight is above zero."""
-    if batch.weight is None:
-        return of(batch)
-    weight = validation.weight_column(batch.weight, len(batch.logits))
-    return of(batch) if weight.all() else _of_rows(batch, of, np.flatnonzero(weight))
 
 
 def _summarize(batch: Batch, wanted: dict[Key, Pass]) -> ByKey:
@@ -215,7 +156,7 @@ def _summarize_all(batch: Batch, wanted: dict[Key, Pass]) -> ByKey:
         parts[None] = wanted[None].of(batch)
     for name, rows in _rows_by_group(batch.group):
         if name in wanted:
-            parts[name] = _of_rows(batch, wanted[name].of, rows)
+            parts[name] = of_rows(batch, wanted[name].of, rows)
     return ByKey(parts)
 
 
@@ -227,10 +168,3 @@ def _rows_by_group(groups: Array) -> Iterator[tuple[str, Int64]]:
     rows = np.split(np.argsort(where, kind="stable"), ends)
     for name, chosen in zip(names, rows, strict=True):
         yield str(name), chosen
-
-
-def _of_rows(batch: Batch, of: Callable[[Batch], Result], rows: Int64) -> Result:
-    try:
-        return of(batch.take(rows))
-    except RowError as error:  # the engine adds where the batch starts
-        raise error.moved(int(rows[error.row]) - error.row) from None

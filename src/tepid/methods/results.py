@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,6 +53,11 @@ class Fit:
         """Whether there is a temperature with a standard error."""
         return self.temperature.status == "ok" and bool(self.error)
 
+    @property
+    def place(self) -> "Place":
+        """The estimate of log T, where it is known."""
+        return Place(math.log(self.temperature.value), self.error or 0.0)
+
 
 def to_temperature(
     answer: Answer, method: str, *, error: float | None = None, notes: tuple[str, ...] = ()
@@ -97,11 +103,6 @@ def matching_error(point: Curve | None, known: float = 0.0, node: int = 0) -> fl
     return _usable(math.sqrt(sampling + known**2) / slope)
 
 
-def effective_rows(curve: Curve) -> float:
-    """Kish's effective sample size: the number of equally weighted rows with the same variance."""
-    return curve.weight**2 / curve.weight_square
-
-
 def nearest_node(curve: Curve, temperature: float) -> int:
     """The node of a curve nearest to a temperature."""
     return int(np.abs(np.log(curve.lattice.nodes * temperature)).argmin())
@@ -132,24 +133,24 @@ def row_warnings(curve: Curve) -> tuple[str, ...]:
     return ()
 
 
-def uts_warnings(curve: Curve, tails: Tails, *, debiased: bool) -> tuple[str, ...]:
+def uts_warnings(curve: Curve, tails: Tails) -> tuple[str, ...]:
     """The conditions under which UTS was measured to fail."""
     found = []
-    if curve.rows < ENOUGH_ROWS and not debiased:
+    if curve.rows < ENOUGH_ROWS:
         found.append(
             f"UTS is biased toward high temperatures below {ENOUGH_ROWS} rows and there are "
-            f"{curve.rows:.0f}; debias=True (--debias) brings it nearer to UTS on many rows."
+            f"{curve.rows:.0f}."
         )
     mean = float(tails.confidence.sum() / tails.weight)
     if mean < CONFIDENT:
         found.append(
             f"The mean confidence at T = 1 is {mean:.3f}, below {CONFIDENT}: there UTS was "
-            "measured to help and to harm about equally often. The model's accuracy, if it is "
-            "known, does better."
+            "measured to help and to harm about equally often. tepid.calibrate keeps T = 1 there, "
+            "and uses labels or an accuracy where they are given."
         )
     if np.count_nonzero(tails.predicted) == 1:
         only = int(tails.predicted.argmax())
-        found.append(f"Every row is predicted as class {only}, so other classes say little.")
+        found.append(f"Every row is predicted as class {only}, so other classes carry little.")
     return tuple(found)
 
 
@@ -166,78 +167,94 @@ def sensitivity_warnings(answer: Answer) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class _Spread:
-    """The variance of log T between groups, and the number of groups it was estimated from."""
+class Place:
+    """An estimate of log T with its standard error; `kept` is the share of its own distance."""
 
-    variance: float
-    groups: int
+    log_t: float
+    error: float
+    kept: float = 1.0
 
 
-def combine_groups(fits: dict[Key, Fit], source: Source, engine: Engine) -> Temperature:
-    r"""The temperature of all rows with those of the groups, each shrunk toward it.
+def shrink_groups(pool: Place, groups: Mapping[str, Place]) -> dict[str, Place]:
+    r"""The estimates of groups, each shrunk toward the estimate of all rows.
 
     Groups are taken to differ by $\log T_g \sim N(\log T, \tau^2)$, with $\tau^2$ estimated by the
     method of moments (DerSimonian & Laird 1986). Each group keeps $\tau^2 / (\tau^2 + s_g^2)$ of
     its distance, $s_g$ being its own standard error. Groups that differ by no more than chance get
-    one temperature, and so does a group without a temperature of its own.
+    one temperature.
+    """
+    variance = _variance_between(list(groups.values()))
+    return {name: _shrink(own, pool, variance, len(groups)) for name, own in groups.items()}
+
+
+def _variance_between(places: list[Place]) -> float:
+    """The variance of log T between groups, beyond what their own errors explain."""
+    weights = [1 / place.error**2 for place in places]
+    total = math.fsum(weights)
+    spare = total - math.fsum(w * w for w in weights) / total if len(places) > 1 else 0.0
+    if spare <= 0:
+        return 0.0
+    center = math.fsum(w * p.log_t for w, p in zip(weights, places, strict=True)) / total
+    excess = math.fsum(w * (p.log_t - center) ** 2 for w, p in zip(weights, places, strict=True))
+    return max(0.0, (excess - (len(places) - 1)) / spare)
+
+
+def _shrink(own: Place, pool: Place, variance: float, groups: int) -> Place:
+    kept = variance / (variance + own.error**2)
+    apart = own.log_t - pool.log_t
+    # The last term is the uncertainty of the variance between groups (Morris 1983).
+    unsure = 2 / max(groups - 1, 1) * ((1 - kept) * apart) ** 2
+    error = math.sqrt(kept * own.error**2 + ((1 - kept) * pool.error) ** 2 + unsure)
+    return Place(pool.log_t + kept * apart, error, kept)
+
+
+def shrinkage_note(own: float, pool: float, kept: float) -> str:
+    """How a group's temperature came about."""
+    return (
+        f"These rows alone gave T = {own:.4g}; {100 * kept:.0f} % of its distance from the "
+        f"{pool:.4g} of all rows was kept."
+    )
+
+
+def combine_groups(fits: dict[Key, Fit], source: Source, engine: Engine) -> Temperature:
+    """The temperature of all rows with those of the groups, shrunk by `shrink_groups`.
+
+    A group without a temperature of its own gets that of all rows.
     """
     pooled = fits[None]
-    own: dict[Key, Fit] = {key: fit for key, fit in fits.items() if key is not None}
+    own = {str(key): fit for key, fit in fits.items() if key is not None}
     if not own:
         return pooled.temperature
-    known = [fit for fit in own.values() if fit.known]
-    spread = _Spread(_variance_between(known), len(known))
-    shrunk = {key: _shrink(fit, pooled, spread) for key, fit in own.items()}
+    if not pooled.known:
+        groups = {name: fit.temperature for name, fit in own.items()}
+        return dataclasses.replace(pooled.temperature, groups=groups)
+    known = {name: fit.place for name, fit in own.items() if fit.known}
+    places = shrink_groups(pooled.place, known)
+    shrunk = {name: _group(fit, pooled, places.get(name)) for name, fit in own.items()}
 
     def confidence_of(key: Key) -> Passes[float]:
-        return mean_confidence(shrunk[key].value)
+        return mean_confidence(shrunk[str(key)].value)
 
     confidence = run_by_group(confidence_of, source, engine, tuple(shrunk))
     groups = {
-        str(key): dataclasses.replace(t, implied_accuracy=confidence[key])
-        for key, t in shrunk.items()
+        name: dataclasses.replace(t, implied_accuracy=confidence[name])
+        for name, t in shrunk.items()
     }
     return dataclasses.replace(pooled.temperature, groups=groups)
 
 
-def _variance_between(fits: list[Fit]) -> float:
-    """The variance of log T between groups, beyond what their own errors explain."""
-    weights = [1 / (fit.error or 1.0) ** 2 for fit in fits]
-    places = [math.log(fit.temperature.value) for fit in fits]
-    total = math.fsum(weights)
-    spare = total - math.fsum(w * w for w in weights) / total if len(fits) > 1 else 0.0
-    if spare <= 0:
-        return 0.0
-    center = math.fsum(w * x for w, x in zip(weights, places, strict=True)) / total
-    excess = math.fsum(w * (x - center) ** 2 for w, x in zip(weights, places, strict=True))
-    return max(0.0, (excess - (len(fits) - 1)) / spare)
-
-
-def _shrink(fit: Fit, pooled: Fit, spread: _Spread) -> Temperature:
+def _group(fit: Fit, pooled: Fit, place: Place | None) -> Temperature:
     own, all_rows = fit.temperature, pooled.temperature
-    if own.status == "abstained" or not pooled.known:
-        return own
-    if not fit.known:
+    if place is None:
         note = f"These rows alone gave no temperature ({own.status}); T is that of all rows."
         return dataclasses.replace(
             all_rows, samples=own.samples, warnings=(note,), sensitivity=None
         )
-    error, error_pooled = fit.error or 0.0, pooled.error or 0.0
-    kept = spread.variance / (spread.variance + error**2)
-    apart = math.log(own.value / all_rows.value)
-    log_t = math.log(all_rows.value) + kept * apart
-    note = (
-        f"These rows alone gave T = {own.value:.4g}; {100 * kept:.0f} % of its distance from the "
-        f"{all_rows.value:.4g} of all rows was kept."
-    )
-    # The last term is the uncertainty of the variance between groups (Morris 1983).
-    unsure = 2 / max(spread.groups - 1, 1) * ((1 - kept) * apart) ** 2
-    wide = NORMAL * math.sqrt(kept * error**2 + ((1 - kept) * error_pooled) ** 2 + unsure)
-    interval = (math.exp(log_t - wide), math.exp(log_t + wide))
+    value = math.exp(place.log_t)
     return dataclasses.replace(
         own,
-        value=math.exp(log_t),
-        interval=None if own.interval is None else interval,
+        value=value,
+        interval=None if own.interval is None else interval_around(value, place.error),
         sensitivity=None,
-        warnings=(note, *own.warnings),
+        warnings=(shrinkage_note(own.value, all_rows.value, place.kept), *own.warnings),
     )

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tepid.methods.passes import Pass, Passes, check_total
+from tepid.errors import InputError
+from tepid.methods.passes import Pass, Passes
 from tepid.sources import Batch
 from tepid.summaries.curve import Curve
 from tepid.summaries.lattice import Lattice
@@ -31,7 +32,7 @@ class Question:
 
     `others` are read off the same curve, to its precision. `first` is the first window, in octaves
     of 1/T, where the data can be read again: by default T from 1/4 to 8. `curve_of` replaces the
-    curve of the thresholds and labels by another.
+    curve of the thresholds and labels by another. `empty` is the error where no row counts.
     """
 
     read: Callable[[Curve], Reading]
@@ -44,6 +45,7 @@ class Question:
     curve_of: Callable[[Batch, Lattice], Curve] | None = None
     per_octave: int = 2
     first: tuple[int, int] = (-3, 2)
+    empty: str = "sample_weight must not be zero for every row, got only zeros"
 
 
 @dataclass(frozen=True)
@@ -69,16 +71,11 @@ class Answer:
         return self.readings[0]
 
 
-def search(
-    question: Question, *, repeatable: bool = True, curve: Curve | None = None
-) -> Passes[Answer]:
-    """Answer a question in two or three passes, or in one if the data cannot be read again.
-
-    `curve` is the curve of the question's first window, if an earlier pass has summed it.
-    """
+def search(question: Question, *, repeatable: bool = True) -> Passes[Answer]:
+    """Answer a question in two or three passes, or in one if the data cannot be read again."""
     if not repeatable:
         question = dataclasses.replace(question, first=_ONLY)
-    curve, readings = yield from locate(question, moving=repeatable, curve=curve)
+    curve, readings = yield from locate(question, moving=repeatable)
     if not repeatable:
         return read_off(curve, readings)
     found, *others = (_bounded(r, curve) for r in readings)
@@ -120,21 +117,18 @@ def mean_confidence(temperature: float) -> Passes[float]:
     def of(batch: Batch) -> Curve:
         return Curve.of(batch.logits, lattice=lattice, sample_weight=batch.weight, bins=0)
 
-    point = yield Pass(of, Curve, "measuring confidence")
+    point = yield Pass(of, "measuring confidence")
     return float(point.confidence[0] / point.weight)
 
 
-def locate(
-    question: Question, *, moving: bool = True, curve: Curve | None = None
-) -> Passes[tuple[Curve, list[Reading]]]:
+def locate(question: Question, *, moving: bool = True) -> Passes[tuple[Curve, list[Reading]]]:
     """The curve on which the answer lies, and all readings; the window moves while any is outside.
 
     A reading is outside only if a temperature exists, so the search need not know the scale of the
     logits, which a few extreme rows can hide.
     """
     low, high = question.first
-    if curve is None:
-        curve = yield from _summed(question, (low, high), "summing")
+    curve = yield from _summed(question, (low, high), "summing")
     readings = readings_of(question, curve)
     while moving:
         outside = [i for i, reading in enumerate(readings) if reading.where in ("below", "above")]
@@ -154,8 +148,9 @@ def locate(
 
 def _summed(question: Question, window: tuple[int, int], stage: str) -> Passes[Curve]:
     lattice = Lattice.window(*window, per_octave=question.per_octave)
-    curve: Curve = yield Pass(curve_of(question, lattice), Curve, stage)
-    check_total(curve.weight)
+    curve: Curve = yield Pass(curve_of(question, lattice), stage)
+    if not curve.weight:
+        raise InputError(question.empty)
     return curve
 
 
@@ -211,7 +206,7 @@ def refine(question: Question, temperature: float, curve: Curve) -> Passes[tuple
     """The exact temperature, from one near by, and the sums that it was found from."""
     for _ in range(8):
         lattice = Lattice.point(temperature)
-        point: Curve = yield Pass(curve_of(question, lattice, exact=True), Curve, "finishing")
+        point: Curve = yield Pass(curve_of(question, lattice, exact=True), "finishing")
         temperature, step = step_from(question, point, curve)
         if abs(step) < LAST_STEP:
             break

@@ -9,6 +9,7 @@ from tepid import validation
 from tepid.errors import InputError
 from tepid.methods import temperature_scaling
 from tepid.metrics.from_reliability import nll
+from tepid.metrics.from_rows import refuse_sums
 from tepid.summaries.reliability import Reliability
 from tepid.validation import Float32, Float64, Int64
 
@@ -30,11 +31,7 @@ def excess_nll(
     >>> excess_nll([0, 0, 0, 1], [[2.0, 0.0]] * 4)
     0.0646
     """
-    if isinstance(labels, Reliability):
-        raise InputError(
-            "labels must be the label of every row, with the logits beside them, because "
-            "excess_nll is no sum over bins, got a Reliability"
-        )
+    refuse_sums("excess_nll", labels, "logits")
     if logits is None:
         raise InputError("logits must be given, got none")
     z = validation.as_array(logits)

@@ -26,8 +26,8 @@ def accuracy(
     >>> accuracy([0, 1], [[0.8, 0.2], [0.8, 0.2]])
     0.5
     """
-    r = reliability_of(labels, probabilities, sample_weight)
-    return per_weight(r, r.correct.sum())
+    r = _sum_bins(labels, probabilities, sample_weight)
+    return _per_weight(r, r.correct.sum())
 
 
 def confidence(
@@ -37,8 +37,8 @@ def confidence(
     sample_weight: ArrayLike | None = None,
 ) -> float:
     """The mean probability of the most probable class."""
-    r = reliability_of(labels, probabilities, sample_weight)
-    return per_weight(r, r.confidence.sum())
+    r = _sum_bins(labels, probabilities, sample_weight)
+    return _per_weight(r, r.confidence.sum())
 
 
 def nll(
@@ -52,8 +52,8 @@ def nll(
     >>> nll([0, 1], [[0.5, 0.5], [0.75, 0.25]])
     1.0397
     """
-    r = reliability_of(labels, probabilities, sample_weight)
-    return per_weight(r, r.nll)
+    r = _sum_bins(labels, probabilities, sample_weight)
+    return _per_weight(r, r.nll)
 
 
 def brier(
@@ -67,8 +67,8 @@ def brier(
     >>> brier([0], [[0.8, 0.2]])
     0.08
     """
-    r = reliability_of(labels, probabilities, sample_weight)
-    return per_weight(r, r.brier)
+    r = _sum_bins(labels, probabilities, sample_weight)
+    return _per_weight(r, r.brier)
 
 
 def ece(
@@ -88,9 +88,9 @@ def ece(
     >>> ece([0, 1], [[0.8, 0.2], [0.8, 0.2]])
     0.3
     """
-    r = reliability_of(labels, probabilities, sample_weight, bins)
+    r = _sum_bins(labels, probabilities, sample_weight, bins)
     # Bin averages are never formed: n_b cancels, and with it the 0/0 of an empty bin.
-    return per_weight(r, np.abs(r.correct - r.confidence).sum())
+    return _per_weight(r, np.abs(r.correct - r.confidence).sum())
 
 
 def mce(
@@ -108,10 +108,10 @@ def mce(
     >>> mce([0, 1, 1], [[0.8, 0.2], [0.8, 0.2], [0.3, 0.7]])
     0.3
     """
-    r = reliability_of(labels, probabilities, sample_weight, bins)
+    r = _sum_bins(labels, probabilities, sample_weight, bins)
     filled = r.count > 0
     gap = (r.correct[filled] - r.confidence[filled]) / r.count[filled]
-    return float(np.abs(gap).max()) if r.weight else float("nan")
+    return float(np.abs(gap).max()) if r.weight else math.nan
 
 
 def rmsce_debiased(
@@ -133,12 +133,12 @@ def rmsce_debiased(
     >>> rmsce_debiased([1] * 4, [[0.6, 0.4]] * 4)
     0.6
     """
-    r = reliability_of(labels, probabilities, sample_weight, bins)
+    r = _sum_bins(labels, probabilities, sample_weight, bins)
     filled = r.count > 1
     count, right = r.count[filled], r.correct[filled]
     chance = right * (count - right) / (count - 1)
     square = (((right - r.confidence[filled]) ** 2 - chance) / count).sum()
-    return math.sqrt(max(per_weight(r, square), 0.0)) if r.weight else float("nan")
+    return math.sqrt(max(_per_weight(r, square), 0.0))  # NaN stays
 
 
 def brier_calibration(
@@ -158,10 +158,10 @@ def brier_calibration(
     >>> brier_calibration([0, 1], [[0.8, 0.2], [0.8, 0.2]])
     0.09
     """
-    r = reliability_of(labels, probabilities, sample_weight, bins)
+    r = _sum_bins(labels, probabilities, sample_weight, bins)
     filled = r.count > 0
     gap = r.correct[filled] - r.confidence[filled]
-    return per_weight(r, (gap**2 / r.count[filled]).sum())
+    return _per_weight(r, (gap**2 / r.count[filled]).sum())
 
 
 def brier_refinement(
@@ -185,11 +185,11 @@ def brier_refinement(
     >>> brier_refinement([0, 1], [[0.8, 0.2], [0.8, 0.2]])
     0.59
     """
-    r = reliability_of(labels, probabilities, sample_weight, bins)
-    return per_weight(r, r.brier) - brier_calibration(r)
+    r = _sum_bins(labels, probabilities, sample_weight, bins)
+    return _per_weight(r, r.brier) - brier_calibration(r)
 
 
-def reliability_of(
+def _sum_bins(
     labels: Labels,
     probabilities: ArrayLike | None,
     weight: ArrayLike | None,
@@ -203,6 +203,5 @@ def reliability_of(
     return Reliability.of(probabilities, labels, bins=bins, sample_weight=weight)
 
 
-def per_weight(r: Reliability, total: float) -> float:
-    """Divide a sum over rows by their weight; NaN where there are none."""
-    return float(total) / r.weight if r.weight else float("nan")
+def _per_weight(r: Reliability, total: float) -> float:
+    return float(total) / (r.weight or math.nan)

@@ -42,8 +42,6 @@ def ece_equal_mass(
     validation.check_bins(bins)
     rows = _rows_of("ece_equal_mass", labels, probabilities, sample_weight)
     ties = _by_confidence(rows)
-    if not ties.total:
-        return float("nan")
     middle = np.cumsum(ties.weight) - ties.weight / 2
     where = (bins * middle / ties.total).astype(np.int64)
     return float(np.abs(np.bincount(where, ties.gap)).sum() / ties.total)
@@ -67,12 +65,9 @@ def ece_classwise(
     """
     validation.check_bins(bins)
     rows = _rows_of("ece_classwise", labels, probabilities, sample_weight)
-    total = rows.weight.sum()
-    if not total:
-        return float("nan")
     gaps = np.zeros((rows.probabilities.shape[1], bins))
     scores.class_gaps(rows.probabilities, rows.labels, rows.weight, gaps)
-    return float(np.abs(gaps).sum() / (total * len(gaps)))
+    return float(np.abs(gaps).sum() / (_total(rows.weight) * len(gaps)))
 
 
 def ks_error(
@@ -92,9 +87,7 @@ def ks_error(
     0.35
     """
     ties = _by_confidence(_rows_of("ks_error", labels, probabilities, sample_weight))
-    if not ties.total:
-        return float("nan")
-    return float(np.abs(np.cumsum(ties.gap)).max() / ties.total)
+    return float(np.abs(np.cumsum(ties.gap)).max(initial=0.0) / ties.total)
 
 
 def aurc(
@@ -114,8 +107,7 @@ def aurc(
     >>> aurc([0, 1], [[0.9, 0.1], [0.7, 0.3]])
     0.1534
     """
-    ties = _by_confidence(_rows_of("aurc", labels, probabilities, sample_weight))
-    return _area(ties) if ties.total else float("nan")
+    return _area(_by_confidence(_rows_of("aurc", labels, probabilities, sample_weight)))
 
 
 def eaurc(
@@ -133,11 +125,9 @@ def eaurc(
     0.6931
     """
     ties = _by_confidence(_rows_of("eaurc", labels, probabilities, sample_weight))
-    if not ties.total:
-        return float("nan")
     risk = 1 - ties.right.sum() / ties.total
     least = risk + ((1 - risk) * math.log1p(-risk) if risk < 1 else 0.0)
-    return max(_area(ties) - float(least), 0.0)  # rounding
+    return max(_area(ties) - float(least), 0.0)  # rounding; NaN stays
 
 
 def smooth_ece(
@@ -162,10 +152,7 @@ def smooth_ece(
     0.3
     """
     rows = _rows_of("smooth_ece", labels, probabilities, sample_weight)
-    total = rows.weight.sum()
-    if not total:
-        return float("nan")
-    waves = _cosine_series(rows) / total
+    waves = _cosine_series(rows) / _total(rows.weight)
     # The error at the width, not the width itself: the width is cut off at _NARROWEST.
     return _smooth_error(waves, _smooth_width(waves))
 
@@ -173,12 +160,22 @@ def smooth_ece(
 def _rows_of(
     measure: str, labels: Labels, probabilities: ArrayLike | None, weight: ArrayLike | None
 ) -> Rows:
+    refuse_sums(measure, labels, "probabilities")
+    return labels if isinstance(labels, Rows) else Rows.of(labels, probabilities, weight)
+
+
+def refuse_sums(measure: str, labels: Labels, values: str) -> None:
+    """Refuse a `Reliability` in the place of labels and the `values` beside them."""
     if isinstance(labels, Reliability):
         raise InputError(
-            f"labels must be the label of every row, with the probabilities beside them, because "
+            f"labels must be the label of every row, with the {values} beside them, because "
             f"{measure} is no sum over bins, got a Reliability"
         )
-    return labels if isinstance(labels, Rows) else Rows.of(labels, probabilities, weight)
+
+
+def _total(weight: Float64) -> float:
+    """The sum of weights; NaN where it is zero, so that a mean over no rows is NaN."""
+    return float(weight.sum()) or math.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +195,7 @@ def _by_confidence(rows: Rows) -> _Ties:
     values, where = np.unique(confidence, return_inverse=True)
     weight = np.bincount(where, u, len(values)).astype(np.float64)
     correct = np.bincount(where, u * right, len(values)).astype(np.float64)
-    return _Ties(weight, correct, correct - weight * values, float(weight.sum()))
+    return _Ties(weight, correct, correct - weight * values, _total(weight))
 
 
 def _area(ties: _Ties) -> float:

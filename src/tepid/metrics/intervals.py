@@ -1,6 +1,5 @@
 """Intervals for any measure, and for the difference of two models on the same rows."""
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -73,19 +72,10 @@ def bootstrap(
     as they are would add it: those of `ece` never held the 0 of a calibrated model. BCa would need
     the measure without each row in turn. NaN where a draw is not finite.
 
-    Of 95 % intervals for 200 to 5000 rows, calibrated to half again too sharp, so many held the
-    truth (`benchmarks/results/intervals.md`):
-
-    - `nll` .93 to .95, `brier` .94 to .96;
-    - `ece` .85 to .94, but of a calibrated model .45 to .49: do not conclude from an interval above
-      0 that a model is miscalibrated;
-    - `brier_calibration` .92 to 1.00, and 1.00 of a calibrated model: ask this one instead;
-    - `rmsce_debiased` .52 to .92 and .95 to .97, for it is cut at 0: the roots of the interval of
-      `brier_calibration` are a better one for the same;
-    - `excess_nll` 1.00 of a calibrated model (200 and 1000 rows).
-
-    The other measures were not tried. A draw costs $O(n)$; for `ece_classwise` $O(n k)$, and
-    `excess_nll` fits a temperature to each.
+    How often the interval holds the truth depends on the measure (docs/measures.md). Do not
+    conclude from an interval of `ece` above 0 that a model is miscalibrated: for calibrated models
+    it is wrong in half of the cases. Ask `brier_calibration` instead. A draw costs $O(n)$, for
+    `ece_classwise` $O(n k)$.
 
     >>> import tepid
     >>> labels, probabilities = [0, 1, 0, 0] * 50, [[0.8, 0.2]] * 200
@@ -94,8 +84,8 @@ def bootstrap(
     (0.75, 0.69, 0.81)
     """
     _check(level, draws, seed)
-    drawn = _drawn(of_counts(measure, labels, probabilities), _count(labels), draws, seed)
-    return _possible(measure, _interval(drawn, level))
+    drawn = _draw(measure, labels, probabilities, draws, seed)
+    return _interval(drawn, level, *_range(measure))
 
 
 def difference(
@@ -135,36 +125,48 @@ def compared(
 ) -> tuple[Interval, Interval, Interval]:
     """What `bootstrap` says of each of two models, and `difference` of both, from one drawing."""
     _check(level, draws, seed)
-    rows = _count(labels)
-    one, other = (_drawn(of_counts(measure, labels, p), rows, draws, seed) for p in (before, after))
-    each = [_possible(measure, _interval(drawn, level)) for drawn in (one, other)]
+    one, other = (_draw(measure, labels, p, draws, seed) for p in (before, after))
+    ends = _range(measure)
     with np.errstate(invalid="ignore"):  # inf - inf is NaN
         change = other - one
-    return each[0], each[1], _interval(change, level)
+    return _interval(one, level, *ends), _interval(other, level, *ends), _interval(change, level)
 
 
-def _drawn(measure: Callable[[Float64], float], rows: int, draws: int, seed: int) -> Float64:
+def _check(level: float, draws: int, seed: int) -> None:
+    if not 0 < number(level, "level") < 1:
+        raise InputError(f"level must be between 0 and 1, got {level}")
+    whole(draws, "draws", 1)
+    whole(seed, "seed", 0)
+
+
+def _draw(
+    measure: Measure, labels: ArrayLike, probabilities: ArrayLike, draws: int, seed: int
+) -> Float64:
     """The measure of all rows, and of each draw; of these none where the first is not finite."""
-    value = measure(np.ones(rows))
+    weighted = of_counts(measure, labels, probabilities)
+    rows = len(np.atleast_1d(validation.as_array(labels, "labels")))
+    value = weighted(np.ones(rows))
     if not math.isfinite(value):
         return np.concatenate([[value], np.full(draws, math.nan)])
-    return np.array([value, *(measure(counts) for counts in draw_counts(rows, draws, seed))])
+    return np.array([value, *map(weighted, draw_counts(rows, draws, seed))])
 
 
-def _interval(drawn: Float64, level: float) -> Interval:
+def _interval(
+    drawn: Float64, level: float, least: float = -math.inf, greatest: float = math.inf
+) -> Interval:
+    """The basic interval, cut to the values that the measure can take."""
     value, draws = float(drawn[0]), len(drawn) - 1
     if not np.isfinite(drawn).all():
         return Interval(value, math.nan, math.nan, level, draws)
-    low, high = np.quantile(drawn[1:], [(1 - level) / 2, (1 + level) / 2])
-    return Interval(value, float(2 * value - high), float(2 * value - low), level, draws)
+    quantiles = np.quantile(drawn[1:], [(1 + level) / 2, (1 - level) / 2])
+    low, high = np.clip(2 * value - quantiles, least, greatest).tolist()
+    return Interval(value, low, high, level, draws)
 
 
-def _possible(measure: Measure, found: Interval) -> Interval:
-    """The interval cut to the values that a measure can take."""
+def _range(measure: Measure) -> tuple[float, float]:
+    """The values that a measure can take."""
     greatest = _GREATEST.get(_plain(measure))
-    least = -math.inf if greatest is None else 0.0
-    low, high = np.clip((found.low, found.high), least, greatest).tolist()
-    return dataclasses.replace(found, low=low, high=high)
+    return (-math.inf, math.inf) if greatest is None else (0.0, greatest)
 
 
 def draw_counts(rows: int, draws: int, seed: int) -> Iterator[Float64]:
@@ -196,16 +198,3 @@ def of_counts(
 def _plain(measure: Measure) -> Measure:
     function: Measure = getattr(measure, "func", measure)
     return function
-
-
-def _count(labels: ArrayLike) -> int:
-    return len(np.atleast_1d(validation.as_array(labels, "labels")))
-
-
-def _check(level: float, draws: int, seed: int) -> None:
-    if not 0 < number(level, "level") < 1:
-        raise InputError(f"level must be between 0 and 1, got {level}")
-    if whole(draws, "draws") < 1:
-        raise InputError(f"draws must be at least one, got {draws}")
-    if whole(seed, "seed") < 0:
-        raise InputError(f"seed must not be below zero, got {seed}")

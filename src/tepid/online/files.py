@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import os
-import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,18 +12,17 @@ import numpy as np
 
 from tepid import store
 from tepid.errors import InputError
-from tepid.online.reference import Reference, Rules, Spread
+from tepid.online.reference import LARGEST_COUNT, Reference, Rules, Spread
 from tepid.online.state import Chunk, State
 from tepid.online.sums import Sums
 from tepid.store import shorten
-from tepid.validation import Float64, whole
+from tepid.validation import Float64, check_bins, whole
 
 _COUNTS = ("seen", "kept", "closed", "alerts")
-_COLUMNS = tuple(field.name for field in dataclasses.fields(Chunk))
-_ARRAYS = {"thresholds", "open", "recent", "squares", "span", "history"}
-_MOST = sys.float_info.max
-# Counts up to here are exact in float64.
-_LARGEST_COUNT = 1 << 53
+# The other fields of Rules are those of the reference.
+_RULES = (
+    "false_alarms", "limits", "accepted_limits", "half_life", "sample", "seed", "remember",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,7 @@ class Outputs:
     log: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
-        if whole(self.every, "every") < 1:
-            raise InputError(f"every must be at least 1 batch, got {self.every}")
+        whole(self.every, "every", 1)
 
 
 # The log.
@@ -96,166 +94,107 @@ def save_state(
     path: str | os.PathLike[str], reference: Reference, rules: Rules, state: State
 ) -> None:
     """Write a monitor to `.npz`."""
+    own = {name: getattr(rules, name) for name in _RULES}
     header = {
         "reference": reference.as_dict(),
-        "rules": {name: _plain(value) for name, value in dataclasses.asdict(rules).items()},
+        "rules": {k: v.item() if isinstance(v, np.generic) else v for k, v in own.items()},
         "counts": {name: getattr(state, name) for name in _COUNTS},
     }
-    history = [[getattr(chunk, name) for name in _COLUMNS] for chunk in state.history]
     arrays = {
-        "thresholds": np.asarray(reference.thresholds, np.float64),
+        "thresholds": reference.thresholds,
         "open": state.open.vector,
         "recent": state.recent.vector,
-        "squares": np.array([state.open.squares, state.recent.squares]),
         "span": np.array([state.start, state.end]),
-        "history": np.array(history, np.float64).reshape(-1, len(_COLUMNS)),
+        "history": np.array(state.history, np.float64).reshape(-1, len(Chunk._fields)),
     }
     store.write(path, "Monitor", header, arrays)
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def load_state(path: str | os.PathLike[str]) -> tuple[Reference, Rules, State]:
     """Return what `save_state` wrote; raises `InputError` if the file is damaged."""
     kind, header, arrays = store.read(path, ("Monitor",))
     with store.checking(path, kind):
-        _check_names("header", header, {"reference", "rules", "counts"})
-        _check_names("arrays", arrays, _ARRAYS)
+        _check_names("header", header, ("reference", "rules", "counts"))
+        _check_names("arrays", arrays, ("thresholds", "open", "recent", "span", "history"))
+        for name, array in arrays.items():
+            if array.dtype != np.float64:
+                raise InputError(f"{name} must be float64, got {array.dtype}")
         reference = _load_reference(header["reference"], arrays)
-        rules = _load_rules(header["rules"])
+        rules = _load_rules(header["rules"], reference)
         return reference, rules, _load_counts(header["counts"], arrays, reference)
 
 
 def _load_reference(fields: Any, arrays: store.Arrays) -> Reference:
-    names = {f.name for f in dataclasses.fields(Reference) if f.init} - {"thresholds"}
+    names = [f.name for f in dataclasses.fields(Reference) if f.init and f.name != "thresholds"]
     _check_names("reference", fields, names)
-    _check_names("spread", fields["spread"], {f.name for f in dataclasses.fields(Spread)})
-    thresholds = _floats("thresholds", arrays["thresholds"])
-    store.check_numbers("thresholds", thresholds, (max(thresholds.size, 2),), 0.0, 1.0)
-    store.check_count("bins", fields["bins"], 1)
-    if 3 * fields["bins"] > arrays["open"].size:  # checked before anything of this size is made
+    _check_names("spread", fields["spread"], [f.name for f in dataclasses.fields(Spread)])
+    if 3 * check_bins(fields["bins"]) > arrays["open"].size:
+        # Checked before anything of this size is made.
         raise InputError(f"bins must fit the sums, got {shorten(fields['bins'])}")
-    _check_type("reestimate", fields["reestimate"], bool)
-    _check_number("temperature", fields["temperature"], 0.0)
-    if (fields["chunk"] is None) == (fields["period"] is None):
-        raise InputError("chunk or period must be given, and not both")
-    if fields["chunk"] is not None:
-        store.check_count("chunk", fields["chunk"], 1)
-    if fields["period"] is not None:
-        _check_number("period", fields["period"], sys.float_info.min)
-    if fields["estimate"] is not None:
-        _check_number("estimate", fields["estimate"], sys.float_info.min)
-    _check_number("confidence", fields["confidence"], 0.0, 1 + 1e-6)
-    spread = _load_spread(fields["spread"])
-    return Reference(**fields | {"spread": spread, "thresholds": thresholds})
+    accepted = fields["accepted"]
+    if accepted is not None:
+        _check_names("accepted", accepted, [f.name for f in dataclasses.fields(Spread)])
+    loaded = {
+        "spread": Spread(**fields["spread"]),
+        "accepted": None if accepted is None else Spread(**accepted),
+        "thresholds": arrays["thresholds"],
+    }
+    return Reference(**fields | loaded)
 
 
-def _load_spread(fields: dict[str, Any]) -> Spread:
-    _check_number("mean", fields["mean"], -1e-6, 1 + 1e-6)
-    _check_number("deviation", fields["deviation"], 0.0, 1e100)
-    store.check_count("chunks", fields["chunks"], 2)
-    _check_number("rows", fields["rows"], 1.0, _LARGEST_COUNT)
-    return Spread(**fields)
-
-
-def _load_rules(fields: Any) -> Rules:
-    _check_names("rules", fields, {f.name for f in dataclasses.fields(Rules)})
-    for name in ("false_alarms", "sample"):
-        _check_number(name, fields[name])
-    if fields["half_life"] is not None:
-        _check_number("half_life", fields["half_life"])
-    for name in ("seed", "bins", "remember"):
-        _check_type(name, fields[name], int)
-    _check_type("reestimate", fields["reestimate"], bool)
-    limits = fields["limits"]
-    if limits is not None:
-        if not isinstance(limits, list) or len(limits) != 2:
-            raise InputError(f"limits must be two numbers, got {shorten(limits)}")
-        for limit in limits:
-            _check_number("limits", limit)
-    return Rules(**fields | {"limits": None if limits is None else tuple(limits)})
+def _load_rules(fields: Any, reference: Reference) -> Rules:
+    _check_names("rules", fields, _RULES)
+    for name in ("limits", "accepted_limits"):
+        limits = fields[name]
+        fields[name] = tuple(limits) if isinstance(limits, list) else limits
+    own = {name: getattr(reference, name) for name in ("bins", "reestimate", "threshold")}
+    return Rules(**fields, **own)
 
 
 def _load_counts(counts: Any, arrays: store.Arrays, reference: Reference) -> State:
-    _check_names("counts", counts, set(_COUNTS))
+    _check_names("counts", counts, _COUNTS)
     for name in _COUNTS:
         store.check_count(name, counts[name])
-        _check_number(name, counts[name], 0, _LARGEST_COUNT)
-    if counts["kept"] > counts["seen"]:
-        raise InputError(f"kept must be at most {counts['seen']} rows, got {counts['kept']}")
-    squares = _floats("squares", arrays["squares"])
-    store.check_numbers("squares", squares, (2,), 0.0)
-    opened = _load_sums("open", arrays["open"], squares[0], reference)
-    start, end = _load_span(arrays["span"], empty=not opened.weight)
-    return State(
-        open=opened,
-        recent=_load_sums("recent", arrays["recent"], squares[1], reference),
-        start=start,
-        end=end,
-        history=_load_history(arrays["history"], counts["closed"]),
-        **counts,
-    )
+    if not counts["kept"] <= counts["seen"] <= LARGEST_COUNT >= counts["closed"]:
+        raise InputError(f"counts must be possible, got {shorten(counts)}")
+    opened, recent = (_load_sums(name, arrays[name], reference) for name in ("open", "recent"))
+    span = arrays["span"]  # NaN of an empty chunk
+    if opened.weight or not np.array_equal(span, [np.nan, np.nan], equal_nan=True):
+        store.check_numbers("span", span, (2,), high=span.ravel()[-1:])
+    start, end = span.tolist()
+    history = _load_history(arrays["history"], counts["closed"])
+    return State(opened, recent, start, end, **counts, history=history)
 
 
-def _load_sums(name: str, vector: Any, squares: float, reference: Reference) -> Sums:
-    store.check_numbers(name, _floats(name, vector), (reference.layout.size,))
-    sums = Sums(reference.layout, vector, float(squares))
+def _load_sums(name: str, vector: Float64, reference: Reference) -> Sums:
+    store.check_numbers(name, vector, (reference.layout.size,))
+    sums = Sums(reference.layout, vector)
     sums.tails.check()
     sums.curve.check()
-    if bool(sums.weight) != bool(squares) or sums.weight > _LARGEST_COUNT:
-        raise InputError(f"squares must fit the weight of {name}, got {squares:g}")
+    store.check_numbers(name, sums.weight, (), 0.0, LARGEST_COUNT)
+    store.check_numbers(name, vector[-2:], (2,), 0.0, sums.weight * (1 + 1e-6))
     return sums
 
 
-def _load_span(span: Any, *, empty: bool) -> tuple[float, float]:
-    """The times of the first and last batch of the open chunk; NaN if it is empty."""
-    _floats("span", span)
-    if span.shape == (2,):
-        start, end = span.tolist()
-        if np.isnan(span).all() if empty else np.isfinite(span).all() and start <= end:
-            return start, end
-    raise InputError("span must be two times, got others")
-
-
-def _load_history(table: Any, closed: int) -> tuple[Chunk, ...]:
-    _floats("history", table)
-    if table.ndim != 2 or table.shape[1] != len(_COLUMNS) or len(table) > closed:
+def _load_history(table: Float64, closed: int) -> tuple[Chunk, ...]:
+    if table.ndim != 2 or table.shape[1] != len(Chunk._fields) or len(table) > closed:
         raise InputError(f"history must have the columns of a chunk, got shape {table.shape}")
-    index, start, end, rows, weight, squares, confidence, raw, estimate = table.T
-    shape = index.shape
-    expected = np.arange(closed - len(table), closed)
-    store.check_numbers("index", index, shape, expected, expected)
+    start, end, *sums, confidence, raw_confidence, accepted, sure, estimate = table.T
+    shape, least, most = start.shape, np.nextafter(0.0, 1.0), float(LARGEST_COUNT)
     store.check_numbers("start", start, shape, high=end)
     store.check_numbers("end", end, shape)
-    least, most = np.nextafter(0.0, 1.0), float(_LARGEST_COUNT)
-    for name, column in (("rows", rows), ("weight", weight), ("squares", squares)):
+    for name, column in zip(("rows", "weight", "squares"), sums, strict=True):
         store.check_numbers(name, column, shape, least, most)
-    store.check_numbers("confidence", confidence, shape, 0.0, weight * (1 + 1e-6))
-    store.check_numbers("raw_confidence", raw, shape, 0.0, weight * (1 + 1e-6))
+    for column in (confidence, raw_confidence):
+        store.check_numbers("confidence", column, shape, 0.0, sums[1] * (1 + 1e-6))
+    store.check_numbers("accepted", accepted, shape, 0.0, sums[1] * (1 + 1e-6))
+    store.check_numbers("accepted_confidence", sure, shape, 0.0, accepted * (1 + 1e-6))
     known = estimate[~np.isnan(estimate)]
     store.check_numbers("estimate", known, known.shape, least)
     return tuple(Chunk(*row) for row in table.tolist())
 
 
-def _floats(name: str, value: Any) -> Float64:
-    if value.dtype != np.float64:
-        raise InputError(f"{name} must be float64, got {value.dtype}")
-    return np.asarray(value)
-
-
-def _check_names(name: str, value: Any, names: set[str]) -> None:
-    if not isinstance(value, dict) or value.keys() != names:
+def _check_names(name: str, value: Any, names: Collection[str]) -> None:
+    if not isinstance(value, dict) or value.keys() != set(names):
         got = sorted(value.keys() ^ names) if isinstance(value, dict) else type(value).__name__
         raise InputError(f"{name} must have the fields of a monitor, got a mismatch in {got}")
-
-
-def _check_type(name: str, value: Any, kind: type) -> None:
-    if type(value) is not kind:
-        raise InputError(f"{name} must be of type {kind.__name__}, got {shorten(value)}")
-
-
-def _check_number(name: str, value: Any, low: float = -_MOST, high: float = _MOST) -> None:
-    if type(value) not in (int, float) or not low <= value <= high:
-        raise InputError(f"{name} must be a number in its range, got {shorten(value)}")

@@ -12,37 +12,27 @@ from typing import Any
 
 import numpy as np
 
+from tepid import shapes, validation
 from tepid.errors import InputError, RowError
 from tepid.online import files
 from tepid.online.files import Outputs
-from tepid.online.reference import (
-    Chunks,
-    Reference,
-    Rules,
-    check_batch,
-    summarize_reference,
-    take_rows,
-)
+from tepid.online.reference import Reference, Rules, summarize_reference, take_rows
 from tepid.online.state import (
-    ROW,
+    COLUMNS,
     State,
     add_batch,
     close_chunk,
-    cut_batch,
-    initial_state,
-    judge,
+    make_table,
     merge_states,
+    room_of,
+    sum_chunks,
     trim_history,
 )
-from tepid.online.sums import Sums, estimate_temperature
-from tepid.temperature import Temperature
+from tepid.online.sums import Sums
+from tepid.temperature import Temperature, warn_unreliable
 from tepid.validation import Float64, Int64, number
 
-# Constants of the SplitMix64 hash.
-_U64 = np.uint64
-_GOLDEN, _FIRST = _U64(0x9E3779B97F4A7C15), _U64(0xBF58476D1CE4E5B9)
-_SECOND, _ALL = _U64(0x94D049BB133111EB), (1 << 64) - 1
-# Rows are sampled in blocks of this size: a batch of one row must not pay for its own hash.
+# Rows are sampled in blocks of this size: a batch of one row must not pay for its own generator.
 _BLOCK = 1 << 14
 
 
@@ -51,7 +41,8 @@ class Monitor:
 
     Rows are collected in chunks of a number of rows or of a period. When a chunk is full, its mean
     confidence at the served temperature, the implied accuracy, is compared with the chunks of a
-    reference. A chunk is judged once, when it closes.
+    reference, and so is the share of accepted rows with `Rules(threshold=…)`. A chunk is judged
+    once, when it closes.
 
     The monitor detects what changes confidence, and nothing else. It never changes the temperature:
     `estimate` returns one that a person may decide to serve.
@@ -73,9 +64,15 @@ class Monitor:
         state: State | None = None,
     ) -> None:
         self.reference = reference
-        self.rules = rules or Rules(reestimate=reference.reestimate, bins=reference.bins)
+        shared = ("reestimate", "bins", "threshold")
+        self.rules = rules or Rules(**{name: getattr(reference, name) for name in shared})
+        for name in shared:
+            given, own = getattr(self.rules, name), getattr(reference, name)
+            if given != own:
+                raise InputError(f"{name} must be that of the reference, {own}, got {given}")
         self.outputs = outputs or Outputs()
-        self._state = state or initial_state(reference)
+        zero = reference.layout.zero()
+        self._state = state or State(open=zero, recent=zero)
         self._batches = self._saved = 0
         self._merging, self._saving = threading.Lock(), threading.Lock()
         if self.outputs.log is not None:
@@ -101,9 +98,8 @@ class Monitor:
         and with few chunks the limits are wide.
         """
         rules = rules or Rules()
-        chunks = Chunks(chunk, period, times)
         reference = summarize_reference(
-            reference_logits, temperature, chunks, bins=rules.bins, reestimate=rules.reestimate
+            reference_logits, temperature, rules, chunk=chunk, period=period, times=times
         )
         return cls(reference, rules, outputs)
 
@@ -116,17 +112,13 @@ class Monitor:
         that comes after its period was closed counts in the open one, and an empty batch lets time
         pass. A batch with an unusable row is refused as a whole.
         """
-        z = check_batch(logits, self.reference.classes)
+        z = _check_batch(logits, self.reference.classes)
         moment = _to_seconds(time)
         n = int(z.shape[0])
         start = self._count_rows(n)
         chosen = None if self.rules.sample == 1 else sample_rows(start, n, self.rules)
         try:
-            looked_at = z if chosen is None else take_rows(z, chosen)
-            batch = cut_batch(looked_at, self.reference, self._state)
-            return self._apply(
-                lambda state: add_batch(state, self.reference, self.rules, batch, moment)
-            )
+            return self._add(z if chosen is None else take_rows(z, chosen), moment)
         except RowError as error:
             self._count_rows(-n)
             row = error.row if chosen is None else int(chosen[error.row])
@@ -134,12 +126,7 @@ class Monitor:
 
     def finish(self) -> list[dict[str, Any]]:
         """Close the open chunk as it is, and return its row; none if no row is in it."""
-
-        def close(state: State) -> State:
-            open_rows = state.open.weight
-            return close_chunk(state, self.reference, self.rules) if open_rows else state
-
-        return self._apply(close)
+        return self._apply(lambda state: close_chunk(state, self.reference, self.rules))
 
     def _count_rows(self, rows: int) -> int:
         with self._merging:
@@ -147,39 +134,49 @@ class Monitor:
             self._state = self._state._replace(seen=before + rows)
         return before
 
+    def _add(self, logits: Any, moment: float) -> list[dict[str, Any]]:
+        room = room_of(self._state, self.reference)
+        parts = sum_chunks(logits, room, self.reference)  # the work, which needs no lock
+
+        def add(state: State) -> State:
+            left = room_of(state, self.reference)
+            fits = left == room or int(logits.shape[0]) <= min(left, room)
+            # Cut again if another thread has added to the chunk meanwhile.
+            new = parts if fits else sum_chunks(logits, left, self.reference)
+            return add_batch(state, new, moment, self.reference, self.rules)
+
+        return self._apply(add)
+
     def _apply(self, change: Callable[[State], State]) -> list[dict[str, Any]]:
         with self._merging:
             state = change(self._state)
             new = state.closed - self._state.closed
-            chunks = state.history[-new:] if new else ()
-            rows = [judge(chunk, self.reference, self.rules) for chunk in chunks]
+            rows = make_table(state, self.reference, self.rules, new)
             self._state = trim_history(state, self.rules) if new else state
             self._batches += 1
             if self.outputs.log is not None:
                 for row in rows:
                     files.append_log(self.outputs.log, row)
-        self._autosave()
+        if self.outputs.autosave is not None and self._is_due():
+            with self._saving:
+                if self._is_due():  # another thread may have saved this batch with its own
+                    self._saved = self._write(self.outputs.autosave)
         return rows
 
-    def _autosave(self) -> None:
-        path, every = self.outputs.autosave, self.outputs.every
-        if path is None or self._batches - self._saved < every:
-            return
-        with self._saving:
-            # Another thread may have saved this batch with its own.
-            if self._batches - self._saved >= every:
-                self._save(path)
+    def _is_due(self) -> bool:
+        return self._batches - self._saved >= self.outputs.every
 
-    def _save(self, path: str | os.PathLike[str]) -> None:
+    def _write(self, path: str | os.PathLike[str]) -> int:
+        """Write the state, and return the number of batches in it."""
         with self._merging:
-            state, number = self._state, self._batches
+            state, batches = self._state, self._batches
         files.save_state(path, self.reference, self.rules, state)
-        self._saved = number
+        return batches
 
     @property
     def history(self) -> list[dict[str, Any]]:
         """A row for each closed chunk, the oldest first, at most `Rules.remember`."""
-        return [judge(c, self.reference, self.rules) for c in self._state.history]
+        return make_table(self._state, self.reference, self.rules, self.rules.remember)
 
     @property
     def window(self) -> Sums:
@@ -205,33 +202,44 @@ class Monitor:
         It is computed from their sums, to a precision of .006. Logits do not identify a
         temperature: compare with `reference.estimate`, and read the warnings before serving it.
         """
+        self._check_estimate()
+        return self.window.estimate()
+
+    def calibrate(self, *, accuracy: Any = None, labeled: Any = None) -> Temperature:
+        """Return the temperature of the recent rows by `tepid.calibrate`, with its verdict.
+
+        `accuracy` is the model's accuracy on recent rows, and `labeled` a pair (logits, labels) of
+        recent rows that a person has labeled, both as in `tepid.calibrate`.
+        """
+        self._check_estimate()
+        found = self.window.calibrate(accuracy, labeled)
+        warn_unreliable(found)
+        return found
+
+    def _check_estimate(self) -> None:
         if not self.reference.reestimate:
             raise InputError("rules must have reestimate=True for an estimate, got False")
         if not self.window.weight:
             raise InputError("monitor must have seen a row for an estimate, got none")
-        return estimate_temperature(self.window)
 
     def reading(self) -> dict[str, Any]:
         """Return the row of the last closed chunk, with None if there is none, and the counts."""
         state = self._state
-        last = judge(state.history[-1], self.reference, self.rules) if state.history else {}
-        return (
-            dict.fromkeys(ROW)
-            | last
-            | {
-                "temperature": self.reference.temperature,
-                "rows_total": state.seen,
-                "rows_kept": state.kept,
-                "rows_open": round(state.open.weight),
-                "chunks_total": state.closed,
-                "alerts_total": state.alerts,
-            }
-        )
+        last = make_table(state, self.reference, self.rules, 1)
+        counts = {
+            "temperature": self.reference.temperature,
+            "rows_total": state.seen,
+            "rows_kept": state.kept,
+            "rows_open": round(state.open.weight),
+            "chunks_total": state.closed,
+            "alerts_total": state.alerts,
+        }
+        return (last[0] if last else dict.fromkeys(COLUMNS)) | counts
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to `.npz`, atomically."""
         with self._saving:  # so that an older state never replaces a newer one
-            files.save_state(path, self.reference, self.rules, self._state)
+            self._write(path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, outputs: Outputs | None = None) -> "Monitor":
@@ -265,6 +273,22 @@ def _check_mergeable(a: Monitor, b: Monitor) -> None:
             raise InputError(f"monitors must share their {field.name}, got {first} and {second}")
 
 
+def _check_batch(logits: Any, classes: int) -> Any:
+    """Return a batch of logits; refuse another number of classes than the reference's."""
+    z = validation.as_array(logits)
+    if z.ndim == 1 and classes > 2:
+        must = f"be (n, {classes}), or logits[None] for one row"
+        raise InputError(f"logits must {must}, got shape {tuple(z.shape)}")
+    z = shapes.class_last(z)
+    if shapes.class_count(z) != classes:
+        raise InputError(
+            f"logits must have the {classes} classes of the reference, got {shapes.class_count(z)}"
+        )
+    if validation.look_like_probabilities(z):
+        validation.warn_probabilities()
+    return z
+
+
 def _to_seconds(moment: float | datetime.datetime | None) -> float:
     """A time in seconds since 1970; None is now."""
     if moment is None:
@@ -280,8 +304,8 @@ def _to_seconds(moment: float | datetime.datetime | None) -> float:
 def sample_rows(start: int, count: int, rules: Rules) -> Int64:
     """Return the places of the sampled rows among rows `start`, `start + 1`, … of a stream.
 
-    Row i is in the sample if a hash of the seed and i (SplitMix64) is below `rules.sample`. So the
-    sample does not depend on how the rows are batched, and only their count must be stored.
+    The random number of a row depends on the seed and on its number alone. So the sample does not
+    depend on how the rows are batched, and only their count must be stored.
     """
     end = start + count
     blocks = range(start // _BLOCK, max(end - 1, start) // _BLOCK + 1)
@@ -293,9 +317,5 @@ def sample_rows(start: int, count: int, rules: Rules) -> Int64:
 @lru_cache(maxsize=16)
 def _sample_block(block: int, sample: float, seed: int) -> Int64:
     """The numbers of the sampled rows of a block."""
-    numbers = np.arange(block * _BLOCK, (block + 1) * _BLOCK, dtype=np.uint64)
-    hashed = (numbers + _U64((seed * int(_SECOND)) & _ALL)) * _GOLDEN
-    hashed = (hashed ^ (hashed >> _U64(30))) * _FIRST
-    hashed = (hashed ^ (hashed >> _U64(27))) * _SECOND
-    uniform = ((hashed ^ (hashed >> _U64(31))) >> _U64(11)).astype(np.float64) * 2.0**-53
-    return numbers[uniform < sample].astype(np.int64)
+    uniform = np.random.default_rng([seed, block]).random(_BLOCK)
+    return block * _BLOCK + np.flatnonzero(uniform < sample)

@@ -1,11 +1,10 @@
 """What Prometheus reads of a monitor; needs the extra `online`."""
 
-import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from tepid.errors import InputError
+from tepid.errors import require
 from tepid.online.monitor import Monitor
 
 Monitors: TypeAlias = Monitor | Mapping[str, Monitor]
@@ -29,6 +28,20 @@ _GAUGES = {
     "drift": (
         "tepid_drift_score",
         "Implied accuracy against the reference; below -1 or above 1 is an alert.",
+    ),
+    "accepted_share": (
+        "tepid_accepted_share_ratio",
+        "Share of recent rows whose confidence is at least the deployed threshold, 0 to 1.",
+    ),
+    "accepted_lower": ("tepid_accepted_share_lower_ratio", "Share below which it alerts."),
+    "accepted_upper": ("tepid_accepted_share_upper_ratio", "Share above which it alerts."),
+    "accepted_drift": (
+        "tepid_accepted_drift_score",
+        "Accepted share against the reference; below -1 or above 1 is an alert.",
+    ),
+    "expected_precision": (
+        "tepid_expected_precision_ratio",
+        "Mean confidence of the recent rows that were accepted, 0 to 1.",
     ),
     "alert": ("tepid_alert", "1 if the last closed chunk lies outside its limits, else 0."),
     "rows_open": ("tepid_open_rows", "Rows in the chunk that is not yet closed."),
@@ -62,13 +75,8 @@ def serve(monitors: Monitors, port: int, address: str = "127.0.0.1") -> Any:
     return _client().start_http_server(port, address, registered(monitors))
 
 
-def _client() -> Any:
-    try:
-        importlib.import_module("prometheus_client.core")
-        return importlib.import_module("prometheus_client")
-    except ImportError:
-        must = "be installed for metrics (pip install 'tepid[online]')"
-        raise InputError(f"prometheus-client must {must}, got no such package") from None
+def _client(module: str = "prometheus_client") -> Any:
+    return require(module, "online", "Exporting metrics")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,26 +84,15 @@ class _Collector:
     monitors: Monitors
 
     def collect(self) -> Iterator[Any]:
-        core = _client().core
-        readings = self._readings()
-        for key, (name, says) in _GAUGES.items():
-            metric = core.GaugeMetricFamily(name, says, labels=self._labels())
-            yield _filled(metric, readings, key)
-        for key, (name, says) in _COUNTERS.items():
-            metric = core.CounterMetricFamily(name, says, labels=self._labels())
-            yield _filled(metric, readings, key)
-
-    def _labels(self) -> list[str]:
-        return [] if isinstance(self.monitors, Monitor) else ["model"]
-
-    def _readings(self) -> list[tuple[list[str], dict[str, Any]]]:
-        if isinstance(self.monitors, Monitor):
-            return [([], self.monitors.reading())]
-        return [([model], monitor.reading()) for model, monitor in self.monitors.items()]
-
-
-def _filled(metric: Any, readings: list[tuple[list[str], dict[str, Any]]], key: str) -> Any:
-    for labels, reading in readings:
-        if reading[key] is not None:
-            metric.add_metric(labels, float(reading[key]))
-    return metric
+        one = isinstance(self.monitors, Monitor)
+        named = {"": self.monitors} if isinstance(self.monitors, Monitor) else self.monitors
+        readings = {model: monitor.reading() for model, monitor in named.items()}
+        core = _client("prometheus_client.core")
+        families = (core.GaugeMetricFamily, _GAUGES), (core.CounterMetricFamily, _COUNTERS)
+        for family, keys in families:
+            for key, (name, says) in keys.items():
+                metric = family(name, says, labels=[] if one else ["model"])
+                for model, reading in readings.items():
+                    if reading[key] is not None:
+                        metric.add_metric([] if one else [model], float(reading[key]))
+                yield metric

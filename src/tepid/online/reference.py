@@ -4,22 +4,25 @@ import dataclasses
 import hashlib
 import json
 import math
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from tepid import shapes, validation
+from tepid import shapes, store, validation
 from tepid.errors import InputError, RowError
-from tepid.online.sums import Layout, estimate_value
+from tepid.online.sums import Layout
 from tepid.sources import open_source
 from tepid.summaries.tails import Tails
 from tepid.temperature import Temperature
-from tepid.validation import Array, Float64, check_bins, number, whole
+from tepid.validation import Float64, Int64, check_bins, check_temperature, number, whole
 
-NAME = "reference_logits"
+_NAME = "reference_logits"
 _LEAST_CHUNKS = 2
+# Counts up to here are exact in float64.
+LARGEST_COUNT = 1 << 53
 # Mean confidences are float32 moments: a difference below this is rounding.
 _ROUNDING = 1e-6
 # Beyond this many degrees of freedom Student's quantile changes by less than 2e-6.
@@ -35,6 +38,10 @@ class Rules:
             references and chunks of the same kind.
         limits: Fixed limits (low, high) for the implied accuracy, instead of those of the
             reference.
+        threshold: The deployed confidence threshold: rows whose confidence at the served
+            temperature is at least this are accepted. Their share is then judged too, and the
+            false alarms are divided between both.
+        accepted_limits: Fixed limits for the accepted share.
         half_life: The number of chunks after which a chunk counts half. The recent window, which
             is judged, is then all chunks with exponential forgetting. None: the last chunk.
         reestimate: Whether to estimate a temperature from the recent window by UTS, with the
@@ -47,6 +54,8 @@ class Rules:
 
     false_alarms: float = 0.01
     limits: tuple[float, float] | None = None
+    threshold: float | None = None
+    accepted_limits: tuple[float, float] | None = None
     half_life: float | None = None
     reestimate: bool = False
     sample: float = 1.0
@@ -61,10 +70,13 @@ class Rules:
             raise InputError(f"sample must be in (0, 1], got {self.sample}")
         if self.half_life is not None and not (0 < number(self.half_life, "half_life") < math.inf):
             raise InputError(f"half_life must be a number above zero, got {self.half_life}")
-        _check_limits(self.limits)
-        whole(self.seed, "seed")
-        if whole(self.remember, "remember") < 1:
-            raise InputError(f"remember must be at least 1, got {self.remember}")
+        _check_limits("limits", self.limits)
+        _check_limits("accepted_limits", self.accepted_limits)
+        _check_threshold(self.threshold)
+        if self.threshold is None and self.accepted_limits is not None:
+            raise InputError("accepted_limits must go with a threshold, got none")
+        whole(self.seed, "seed", 0)
+        whole(self.remember, "remember", 1)
         check_bins(self.bins)
 
     @property
@@ -73,20 +85,25 @@ class Rules:
         return 0.0 if self.half_life is None else 0.5 ** (1 / self.half_life)
 
 
-def _check_limits(limits: Any) -> None:
+def _check_threshold(threshold: Any) -> None:
+    if threshold is not None and not 0 < number(threshold, "threshold") <= 1:
+        raise InputError(f"threshold must be in (0, 1], got {threshold}")
+
+
+def _check_limits(name: str, limits: Any) -> None:
     try:
         low, high = (0.0, 1.0) if limits is None else limits
     except (TypeError, ValueError):
         low, high = 1.0, 0.0
-    if not 0 <= number(low, "limits") < number(high, "limits") <= 1:
-        raise InputError(f"limits must be (low, high) within [0, 1], got {limits}")
+    if not 0 <= number(low, name) < number(high, name) <= 1:
+        raise InputError(f"{name} must be (low, high) within [0, 1], got {limits}")
 
 
 @dataclass(frozen=True)
 class Spread:
-    r"""The mean confidence of a reference, and how far its chunks scatter around it.
+    r"""The mean confidence, or accepted share, of a reference, and how far its chunks scatter.
 
-    With chunks of $n_j$ rows and mean confidence $x_j$, $N = \sum n_j$ and
+    With chunks of $n_j$ rows and mean $x_j$, $N = \sum n_j$ and
     $\bar x = \sum n_j x_j / N$: `deviation` is the standard deviation of one row as the chunks
     show it, $s^2 = \sum_j n_j (x_j - \bar x)^2 / (m - 1)$. Rows that resemble their neighbors make
     it larger than the scatter of single rows, as it must be.
@@ -97,6 +114,12 @@ class Spread:
     chunks: int
     rows: float
 
+    def __post_init__(self) -> None:
+        _check_number("mean", self.mean, 0.0, 1 + _ROUNDING)
+        _check_number("deviation", self.deviation, 0.0, 1e100)
+        whole(self.chunks, "chunks", _LEAST_CHUNKS)
+        _check_number("rows", self.rows, 1.0, LARGEST_COUNT)
+
     @classmethod
     def of(cls, means: Float64, rows: Float64) -> "Spread":
         """Return the spread of two chunks or more."""
@@ -105,8 +128,25 @@ class Spread:
         square = float(rows @ (means - mean) ** 2) / (len(means) - 1)
         return cls(mean, math.sqrt(square), len(means), total)
 
+    @classmethod
+    def of_shares(cls, shares: Float64, rows: Float64) -> "Spread":
+        """Return the spread of shares of rows, at least that of independent rows.
+
+        Where nearly all rows are accepted, or nearly none, few chunks may show hardly any spread.
+        The share of independent rows has two more of either kind (Agresti and Coull, 1998).
+        """
+        found = cls.of(shares, rows)
+        share = (found.mean * found.rows + 2) / (found.rows + 4)
+        deviation = max(found.deviation, math.sqrt(share * (1 - share)))
+        return dataclasses.replace(found, deviation=deviation)
+
+    def limits(self, rows: float, false_alarms: float) -> tuple[float, float]:
+        """Return the limits for a chunk of `rows` rows."""
+        half = self.half_width(rows, false_alarms)
+        return self.mean - half, self.mean + half
+
     def half_width(self, rows: float, false_alarms: float) -> float:
-        r"""Return the half width of the interval for the mean confidence of `rows` rows.
+        r"""Return the half width of the interval for the mean of `rows` rows.
 
         $t_{m-1}\, s \sqrt{1/n + 1/N}$, the prediction interval of one more chunk: exact where the
         means of chunks are normal, which means over a hundred rows nearly are. Student's quantile
@@ -154,8 +194,9 @@ class Reference:
 
     Exactly one of `chunk`, in rows, and `period`, in seconds, is given. `thresholds` are the
     reference's own, `confidence` its mean confidence at T = 1, `estimate` its temperature by UTS if
-    `reestimate`, and `spread` that of its chunks at `temperature`. `layout` says which sums are
-    kept of the rows that are compared.
+    `reestimate`, and `spread` that of its chunks at `temperature`. `accepted` is the spread of the
+    share of rows whose confidence is at least `threshold`, if there is one. `layout` says which
+    sums are kept of the rows that are compared.
     """
 
     temperature: float
@@ -167,12 +208,26 @@ class Reference:
     confidence: float
     estimate: float | None
     spread: Spread
+    threshold: float | None = None
+    accepted: Spread | None = None
     layout: Layout = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        layout = _make_layout(
-            self.temperature, self.thresholds, self.bins, reestimate=self.reestimate
-        )
+        check_temperature(self.temperature)
+        _check_chunks(self.chunk, self.period)
+        check_bins(self.bins)
+        if not isinstance(self.reestimate, bool):
+            raise InputError(f"reestimate must be True or False, got {self.reestimate}")
+        k = max(self.thresholds.size, 2)
+        store.check_numbers("thresholds", self.thresholds, (k,), 0.0, 1.0)
+        _check_number("confidence", self.confidence, 0.0, 1 + _ROUNDING)
+        if self.estimate is not None:
+            _check_number("estimate", self.estimate, sys.float_info.min)
+        _check_threshold(self.threshold)
+        if (self.threshold is None) != (self.accepted is None):
+            raise InputError("threshold must go with the spread of accepted rows, got one of them")
+        theta = self.thresholds[None][: self.reestimate]
+        layout = Layout(self.temperature, theta, self.bins, self.threshold)
         object.__setattr__(self, "layout", layout)
 
     @property
@@ -190,116 +245,95 @@ class Reference:
         """Return all fields but the thresholds as plain JSON values."""
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
         del fields["thresholds"]
-        return fields | {"spread": dataclasses.asdict(self.spread)}
+        accepted = None if self.accepted is None else dataclasses.asdict(self.accepted)
+        return fields | {"spread": dataclasses.asdict(self.spread), "accepted": accepted}
 
 
-def _make_layout(temperature: float, thresholds: Float64, bins: int, *, reestimate: bool) -> Layout:
-    """The sums at a temperature, and around it if another one is to be estimated."""
-    return Layout(temperature, thresholds[None] if reestimate else thresholds[None][:0], bins)
+def _check_chunks(chunk: int | None, period: float | None) -> None:
+    if (chunk is None) == (period is None):
+        both = f"chunk={chunk} and period={period}"
+        raise InputError(f"chunk or period must be given, and not both, got {both}")
+    if chunk is not None:
+        whole(chunk, "chunk", 1)
+    if period is not None and not 0 < number(period, "period") < math.inf:
+        raise InputError(f"period must be a number of seconds above zero, got {period}")
+
+
+def _check_number(name: str, value: Any, low: float, high: float = math.inf) -> None:
+    store.check_numbers(name, number(value, name), (), low, high)
 
 
 def summarize_reference(
-    logits: Any, temperature: float | Temperature, chunks: "Chunks", *, bins: int, reestimate: bool
+    logits: Any,
+    temperature: float | Temperature,
+    rules: Rules,
+    *,
+    chunk: int | None,
+    period: float | None,
+    times: Any,
 ) -> Reference:
     """Return the reference of logits (n, k) in their order in time, at the served temperature."""
+    _check_chunks(chunk, period)
     source = open_source(logits).select()
     if source.weighted:
-        raise InputError(f"sample_weight must be left out of {NAME}, got one")
+        raise InputError(f"sample_weight must be left out of {_NAME}, got one")
     z = source.whole().logits
     if isinstance(temperature, Temperature):
         temperature.check_classes(shapes.class_count(z))
-    value = validation.check_temperature(number(temperature, "temperature"))
-    tails = _sum_tails(z)
+    value = check_temperature(number(temperature, "temperature"))
+    cuts = _cut_chunks(int(z.shape[0]), chunk, period, times)
+    try:
+        tails = Tails.of(z)
+    except RowError as error:
+        raise error.moved(0, _NAME) from None
     thresholds = tails.thresholds()
-    layout = _make_layout(value, thresholds, bins, reestimate=reestimate)
-    parts = [layout.of(take_rows(z, rows)) for rows in chunks.cut(int(z.shape[0]))]
+    threshold = None if rules.threshold is None else float(rules.threshold)
+    layout = Layout(value, thresholds[None][: rules.reestimate], rules.bins, threshold)
+    parts = [layout.of(take_rows(z, rows)) for rows in cuts]
     rows = np.array([part.weight for part in parts])
     means = np.array([part.confidence for part in parts]) / rows
+    shares = np.array([part.accepted for part in parts]) / rows
     return Reference(
         temperature=value,
-        chunk=None if chunks.size is None else int(chunks.size),
-        period=None if chunks.period is None else float(chunks.period),
-        bins=int(bins),
-        reestimate=reestimate,
+        chunk=None if chunk is None else int(chunk),
+        period=None if period is None else float(period),
+        bins=int(rules.bins),
+        reestimate=rules.reestimate,
         thresholds=thresholds,
         confidence=float(tails.confidence.sum()) / tails.weight,
-        estimate=estimate_value(sum(parts, layout.zero())) if reestimate else None,
+        estimate=sum(parts, layout.zero()).estimated_value() if rules.reestimate else None,
         spread=Spread.of(means, rows),
+        threshold=threshold,
+        accepted=None if threshold is None else Spread.of_shares(shares, rows),
     )
 
 
-def _sum_tails(z: Any) -> Tails:
-    total = Tails.zero(shapes.class_count(z))
-    start = 0
-    for batch in shapes.slices(z, shapes.rows_per_batch(total.classes)):
-        try:
-            total = total + Tails.of(batch)
-        except RowError as error:
-            raise error.moved(start, NAME) from None
-        start += int(batch.shape[0])
-    return total
-
-
-@dataclass(frozen=True)
-class Chunks:
-    """How the reference is cut: by `size` in rows, or by `period` in seconds and its `times`."""
-
-    size: int | None = None
-    period: float | None = None
-    times: Any = None
-
-    def __post_init__(self) -> None:
-        if (self.size is None) == (self.period is None):
-            both = f"chunk={self.size} and period={self.period}"
-            raise InputError(f"chunk or period must be given, and not both, got {both}")
-        if self.size is not None and whole(self.size, "chunk") < 1:
-            raise InputError(f"chunk must be at least one row, got {self.size}")
-        if self.period is not None and not 0 < number(self.period, "period") < math.inf:
-            raise InputError(f"period must be a number of seconds above zero, got {self.period}")
-        if (self.times is None) != (self.period is None):
-            got = "none" if self.times is None else "them with a chunk of rows"
-            raise InputError(f"times must be given with period, one for each row, got {got}")
-
-    def cut(self, n: int) -> list[slice | Array]:
-        """Return the rows of each chunk; with a size, an incomplete last chunk is left out."""
-        cuts = self._by_size(n) if self.size is not None else self._by_time(n)
-        if len(cuts) < _LEAST_CHUNKS:
-            raise InputError(
-                f"{NAME} must fill at least {_LEAST_CHUNKS} chunks, to show how far chunks differ, "
-                f"got {len(cuts)} from {n} rows"
-            )
-        return cuts
-
-    def _by_size(self, n: int) -> list[slice | Array]:
-        size = self.size or n
-        return [slice(start, start + size) for start in range(0, n - size + 1, size)]
-
-    def _by_time(self, n: int) -> list[slice | Array]:
-        times = np.asarray(validation.as_array(self.times, "times"), np.float64)
-        if times.shape != (n,) or not np.isfinite(times).all():
+def _cut_chunks(
+    n: int, chunk: int | None, period: float | None, times: Any
+) -> list[slice] | list[Int64]:
+    """The rows of each chunk, by size or by time; an incomplete last one by size is left out."""
+    if (times is None) != (period is None):
+        got = "none" if times is None else "them with a chunk of rows"
+        raise InputError(f"times must be given with period, one for each row, got {got}")
+    cuts: list[slice] | list[Int64]
+    if chunk is not None:
+        cuts = [slice(start, start + chunk) for start in range(0, n - chunk + 1, chunk)]
+    else:
+        seconds = np.asarray(validation.as_array(times, "times"), np.float64)
+        if seconds.shape != (n,) or not np.isfinite(seconds).all():
             must = f"be one finite number of seconds for each of the {n} rows"
-            raise InputError(f"times must {must}, got shape {times.shape}")
-        _, which = np.unique(np.floor(times / (self.period or 1.0)), return_inverse=True)
-        return [np.flatnonzero(which == chunk) for chunk in range(which.max(initial=-1) + 1)]
-
-
-def check_batch(logits: Any, classes: int) -> Any:
-    """Return a batch of logits; refuse another number of classes than the reference's."""
-    z = validation.as_array(logits)
-    if z.ndim == 1 and classes > 2:
-        must = f"be (n, {classes}), or logits[None] for one row"
-        raise InputError(f"logits must {must}, got shape {tuple(z.shape)}")
-    z = shapes.class_last(z)
-    if shapes.class_count(z) != classes:
+            raise InputError(f"times must {must}, got shape {seconds.shape}")
+        periods = np.floor(seconds / (period or 1.0))
+        cuts = [np.flatnonzero(periods == each) for each in np.unique(periods)]
+    if len(cuts) < _LEAST_CHUNKS:
         raise InputError(
-            f"logits must have the {classes} classes of the reference, got {shapes.class_count(z)}"
+            f"{_NAME} must fill at least {_LEAST_CHUNKS} chunks, to show how far chunks differ, "
+            f"got {len(cuts)} from {n} rows"
         )
-    if validation.look_like_probabilities(z):
-        validation.warn_probabilities()
-    return z
+    return cuts
 
 
-def take_rows(logits: Any, rows: slice | Array) -> Any:
+def take_rows(logits: Any, rows: slice | Int64) -> Any:
     """Return some rows of an array, which may live on another device."""
     if isinstance(rows, slice) or not hasattr(logits, "__array_namespace__"):
         return logits[rows]

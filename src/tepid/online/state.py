@@ -1,8 +1,6 @@
 """The state of a monitor as a frozen value, and the functions that add batches and merge states."""
 
-import dataclasses
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -10,24 +8,25 @@ import numpy as np
 
 from tepid.errors import RowError
 from tepid.online.reference import Reference, Rules
-from tepid.online.sums import Sums, estimate_value
+from tepid.online.sums import Sums
 
-# The columns of a history.
-ROW = (
+# The columns of a history; those of accepted rows are None without a threshold.
+_ACCEPTED = (
+    "accepted_share", "accepted_lower", "accepted_upper", "accepted_drift", "expected_precision",
+)  # fmt: skip
+COLUMNS = (
     "chunk", "start", "end", "rows", "temperature", "estimated_temperature", "mean_confidence",
-    "implied_accuracy", "lower", "upper", "drift", "alert",
+    "implied_accuracy", "lower", "upper", "drift", *_ACCEPTED, "alert",
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Chunk:
+class Chunk(NamedTuple):
     """A closed chunk, and the sums of the recent window when it closed.
 
-    All are plain numbers, so that a history is a table of them. `estimate` is NaN where no
-    temperature was requested or found.
+    All are floats, so that a history is a table of them. `accepted` and `accepted_confidence` are
+    zero without a threshold, and `estimate` is NaN where no temperature was requested or found.
     """
 
-    index: float
     start: float
     end: float
     rows: float
@@ -35,14 +34,18 @@ class Chunk:
     squares: float
     confidence: float
     raw_confidence: float
+    accepted: float
+    accepted_confidence: float
     estimate: float
 
     def merge(self, other: "Chunk") -> "Chunk":
-        """Return the same period as two replicas saw it."""
-        sums = ("rows", "weight", "squares", "confidence", "raw_confidence")
-        added = {name: getattr(self, name) + getattr(other, name) for name in sums}
+        """Return the same period as two replicas saw it.
+
+        Without an estimated temperature, which would need more than the sums in a history.
+        """
+        added = Chunk(*np.add(self, other).tolist())
         start, end = min(self.start, other.start), max(self.end, other.end)
-        return dataclasses.replace(self, start=start, end=end, estimate=math.nan, **added)
+        return added._replace(start=start, end=end, estimate=math.nan)
 
 
 class State(NamedTuple):
@@ -63,29 +66,55 @@ class State(NamedTuple):
     history: tuple[Chunk, ...] = ()
 
 
-def initial_state(reference: Reference) -> State:
-    """Return the state before the first row."""
-    zero = reference.layout.zero()
-    return State(zero, zero)
+def room_of(state: State, reference: Reference) -> float:
+    """Return the number of rows that the open chunk still takes."""
+    return (reference.chunk or math.inf) - round(state.open.weight)
 
 
-def add_sums(state: State, sums: Sums, moment: float) -> State:
-    """Return the state with more rows in the open chunk."""
-    fresh = math.isnan(state.start)
-    return state._replace(
-        open=state.open + sums,
-        start=moment if fresh else min(state.start, moment),
-        end=moment if fresh else max(state.end, moment),
-        kept=state.kept + round(sums.weight),
-    )
+def sum_chunks(logits: Any, room: float, reference: Reference) -> list[Sums]:
+    """Return the sums of a batch, cut where a chunk that has `room` for some rows is full."""
+    n = int(logits.shape[0])
+    inner = range(int(room), n, reference.chunk or n) if n > room else ()
+    cuts = [0, *inner, n] if n else []
+    parts = []
+    for start, end in pairwise(cuts):
+        try:
+            parts.append(reference.layout.of(logits[start:end]))
+        except RowError as error:
+            raise error.moved(start) from None
+    return parts
+
+
+def add_batch(
+    state: State, parts: list[Sums], moment: float, reference: Reference, rules: Rules
+) -> State:
+    """Return the state with the sums of a batch in it; chunks that are complete are closed."""
+    if reference.period is not None and state.open.weight:
+        period = state.start // reference.period
+        if moment // reference.period > period:
+            state = close_chunk(state, reference, rules)
+        else:  # a late batch does not move the chunk into the past
+            moment = max(moment, period * reference.period)
+    for part in parts:
+        fresh = not state.open.weight
+        state = state._replace(
+            open=state.open + part,
+            start=moment if fresh else min(state.start, moment),
+            end=moment if fresh else max(state.end, moment),
+            kept=state.kept + round(part.weight),
+        )
+        if room_of(state, reference) <= 0:
+            state = close_chunk(state, reference, rules)
+    return state
 
 
 def close_chunk(state: State, reference: Reference, rules: Rules) -> State:
-    """Return the state with its open chunk closed, judged and entered in the history."""
+    """Return the state with its open chunk, if it has rows, closed, judged and in the history."""
+    if not state.open.weight:
+        return state
     recent = state.open if not rules.keep else rules.keep * state.recent + state.open
-    found = estimate_value(recent) if reference.reestimate else None
+    found = recent.estimated_value() if reference.reestimate else None
     chunk = Chunk(
-        index=float(state.closed),
         start=state.start,
         end=state.end,
         rows=state.open.weight,
@@ -93,16 +122,17 @@ def close_chunk(state: State, reference: Reference, rules: Rules) -> State:
         squares=recent.squares,
         confidence=recent.confidence,
         raw_confidence=recent.raw_confidence,
+        accepted=recent.accepted,
+        accepted_confidence=recent.accepted_confidence,
         estimate=math.nan if found is None else found,
     )
-    alert = judge(chunk, reference, rules)["alert"]
     return state._replace(
         open=reference.layout.zero(),
         recent=recent,
         start=math.nan,
         end=math.nan,
         closed=state.closed + 1,
-        alerts=state.alerts + alert,
+        alerts=state.alerts + judge(chunk, reference, rules)["alert"],
         history=(*state.history, chunk),
     )
 
@@ -112,13 +142,19 @@ def trim_history(state: State, rules: Rules) -> State:
     return state._replace(history=state.history[-rules.remember :])
 
 
+def make_table(state: State, reference: Reference, rules: Rules, last: int) -> list[dict[str, Any]]:
+    """Return the `last` chunks of the history as rows of a table."""
+    chunks = state.history[max(len(state.history) - last, 0) :]
+    numbered = enumerate(chunks, state.closed - len(chunks))
+    return [{"chunk": number} | judge(chunk, reference, rules) for number, chunk in numbered]
+
+
 def judge(chunk: Chunk, reference: Reference, rules: Rules) -> dict[str, Any]:
-    """Return a closed chunk as a row of a table, with the limits that it was compared with."""
+    """Return what is known of a closed chunk, with the limits that it was compared with."""
     implied = chunk.confidence / chunk.weight
-    lower, upper = _limits(chunk.weight**2 / chunk.squares, reference, rules)
-    middle, half = (upper + lower) / 2, (upper - lower) / 2
-    return {
-        "chunk": int(chunk.index),
+    rows, rate = chunk.weight**2 / chunk.squares, _alarms_per_limit(reference, rules)
+    lower, upper = rules.limits or reference.spread.limits(rows, rate)
+    judged = {
         "start": chunk.start,
         "end": chunk.end,
         "rows": round(chunk.rows),
@@ -128,89 +164,29 @@ def judge(chunk: Chunk, reference: Reference, rules: Rules) -> dict[str, Any]:
         "implied_accuracy": implied,
         "lower": lower,
         "upper": upper,
-        "drift": (implied - middle) / half,
+        "drift": _drift(implied, lower, upper),
+        **dict.fromkeys(_ACCEPTED),
         "alert": not lower <= implied <= upper,
     }
+    if reference.accepted is None:
+        return judged
+    share = chunk.accepted / chunk.weight
+    lower, upper = rules.accepted_limits or reference.accepted.limits(rows, rate)
+    sure = chunk.accepted_confidence / chunk.accepted if chunk.accepted else None
+    found = (share, lower, upper, _drift(share, lower, upper), sure)
+    alert = judged["alert"] or not lower <= share <= upper
+    return judged | dict(zip(_ACCEPTED, found, strict=True)) | {"alert": alert}
 
 
-def _limits(rows: float, reference: Reference, rules: Rules) -> tuple[float, float]:
-    """The interval for the implied accuracy of so many rows if nothing has drifted."""
-    if rules.limits is not None:
-        return rules.limits
-    half = reference.spread.half_width(rows, rules.false_alarms)
-    return reference.spread.mean - half, reference.spread.mean + half
+def _drift(value: float, lower: float, upper: float) -> float:
+    """Where between its limits a value lies, from -1 to 1."""
+    return (2 * value - upper - lower) / (upper - lower)
 
 
-# Batches.
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Logits, and the sums of their parts, cut for `room` rows in the open chunk."""
-
-    logits: Any
-    room: float
-    parts: list[Sums]
-
-
-def cut_batch(logits: Any, reference: Reference, state: State) -> Batch:
-    """Return a batch for the state as it is now. This is the work that needs no lock."""
-    room = _room(state, reference)
-    return Batch(logits, room, _cut(logits, room, reference))
-
-
-def add_batch(
-    state: State, reference: Reference, rules: Rules, batch: Batch, moment: float
-) -> State:
-    """Return the state with a batch in it, and with the chunks closed that the batch completed."""
-    if reference.period is not None:
-        return _add_to_period(state, reference, rules, batch, moment)
-    for part in _parts(state, reference, batch):
-        state = add_sums(state, part, moment)
-        if state.open.weight >= (reference.chunk or math.inf):
-            state = close_chunk(state, reference, rules)
-    return state
-
-
-def _add_to_period(
-    state: State, reference: Reference, rules: Rules, batch: Batch, moment: float
-) -> State:
-    period = reference.period or math.inf
-    if state.open.weight:
-        if moment // period > state.start // period:
-            state = close_chunk(state, reference, rules)
-        else:  # a late batch does not move the chunk into the past
-            moment = max(moment, state.start // period * period)
-    for sums in batch.parts:  # one, or none of an empty batch
-        state = add_sums(state, sums, moment)
-    return state
-
-
-def _room(state: State, reference: Reference) -> float:
-    """The number of rows that the open chunk still takes."""
-    return (reference.chunk or math.inf) - round(state.open.weight)
-
-
-def _parts(state: State, reference: Reference, batch: Batch) -> list[Sums]:
-    """The parts of a batch, cut again if another thread has added to the chunk meanwhile."""
-    room = _room(state, reference)
-    fits = int(batch.logits.shape[0]) <= min(room, batch.room)
-    return batch.parts if fits or room == batch.room else _cut(batch.logits, room, reference)
-
-
-def _cut(logits: Any, room: float, reference: Reference) -> list[Sums]:
-    n = int(logits.shape[0])
-    if n <= room:
-        return [reference.layout.of(logits)] if n else []
-    cuts = [0, *range(int(room), n, reference.chunk or n), n]
-    return [_part(logits, start, end, reference) for start, end in pairwise(cuts)]
-
-
-def _part(logits: Any, start: int, end: int, reference: Reference) -> Sums:
-    try:
-        return reference.layout.of(logits[start:end])
-    except RowError as error:
-        raise error.moved(start) from None
+def _alarms_per_limit(reference: Reference, rules: Rules) -> float:
+    """The rate of false alarms of each pair of limits: half, where the reference sets two."""
+    accepted = reference.accepted is not None and rules.accepted_limits is None
+    return rules.false_alarms / (2 if accepted and rules.limits is None else 1)
 
 
 # Replicas.
@@ -219,21 +195,14 @@ def _part(logits: Any, start: int, end: int, reference: Reference) -> Sums:
 def merge_states(a: State, b: State, reference: Reference, rules: Rules) -> State:
     """Return the state of one monitor that has seen the rows of both.
 
-    Periods that both have closed become one, judged again, without an estimated temperature, which
-    would need more than the sums in a history. Chunks of a number of rows stay as they are, in the
-    order of time; the two open ones become one, which may hold more rows than others.
+    Periods that both have closed become one, judged again. Chunks of a number of rows stay as they
+    are, in the order of time; the two open ones become one, which may hold more rows than others.
     """
     if reference.period is not None:
         a, b = _align_periods(a, b, reference, rules)
-    history = _merge_histories(a, b, reference)
-    joins = len(a.history) + len(b.history) - len(history)
-    count = a.closed + b.closed - joins
-    alerts = a.alerts + b.alerts + _count_alerts(history, reference, rules)
-    alerts -= _count_alerts([*a.history, *b.history], reference, rules)
-    numbered = [
-        dataclasses.replace(chunk, index=float(count - len(history) + place))
-        for place, chunk in enumerate(history)
-    ]
+    both = sorted((*a.history, *b.history), key=lambda chunk: (chunk.end, chunk.start))
+    history = both if reference.period is None else _merge_periods(both, reference.period)
+    judged_again = _count_alerts(history, reference, rules) - _count_alerts(both, reference, rules)
     state = State(
         open=a.open + b.open,
         recent=_merge_windows(a, b, reference, rules),
@@ -241,34 +210,31 @@ def merge_states(a: State, b: State, reference: Reference, rules: Rules) -> Stat
         end=float(np.fmax(a.end, b.end)),
         seen=a.seen + b.seen,
         kept=a.kept + b.kept,
-        closed=count,
-        alerts=alerts,
-        history=tuple(numbered),
+        closed=a.closed + b.closed - (len(both) - len(history)),
+        alerts=a.alerts + b.alerts + judged_again,
+        history=tuple(history),
     )
-    full = reference.chunk is not None and state.open.weight >= reference.chunk
-    return trim_history(close_chunk(state, reference, rules) if full else state, rules)
+    if room_of(state, reference) <= 0:
+        state = close_chunk(state, reference, rules)
+    return trim_history(state, rules)
 
 
 def _align_periods(a: State, b: State, reference: Reference, rules: Rules) -> tuple[State, State]:
     """Both states with their open chunk in the same period, the earlier one closed."""
     period = reference.period or 1.0
-    if not (a.open.weight and b.open.weight) or a.start // period == b.start // period:
-        return a, b
-    if a.start < b.start:
-        return close_chunk(a, reference, rules), b
-    return a, close_chunk(b, reference, rules)
+    if a.start // period < b.start // period:  # NaN, of an empty chunk, is neither
+        a = close_chunk(a, reference, rules)
+    elif b.start // period < a.start // period:
+        b = close_chunk(b, reference, rules)
+    return a, b
 
 
-def _merge_histories(a: State, b: State, reference: Reference) -> list[Chunk]:
-    chunks = sorted((*a.history, *b.history), key=lambda chunk: (chunk.end, chunk.start))
-    if reference.period is None:
-        return chunks
-    by_period: dict[float, Chunk] = {}
+def _merge_periods(chunks: list[Chunk], period: float) -> list[Chunk]:
+    merged: dict[float, Chunk] = {}
     for chunk in chunks:
-        period = chunk.start // reference.period
-        same = by_period.get(period)
-        by_period[period] = chunk if same is None else same.merge(chunk)
-    return [by_period[period] for period in sorted(by_period)]
+        number = chunk.start // period
+        merged[number] = merged[number].merge(chunk) if number in merged else chunk
+    return [merged[number] for number in sorted(merged)]
 
 
 def _merge_windows(a: State, b: State, reference: Reference, rules: Rules) -> Sums:

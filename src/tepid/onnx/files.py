@@ -7,15 +7,20 @@ import shutil
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import DecodeError, EncodeError
+from google.protobuf.message import DecodeError, EncodeError, Message
+from onnx import external_data_helper
 
 from tepid.errors import InputError
-from tepid.onnx.graph import all_names, opset_version, stored_tensors
+from tepid.onnx.graph import opset_version, walk
 from tepid.store import atomic_write
 
 PathLike = str | os.PathLike[str]
 # Tensors up to this many bytes may be shapes and axes, which shape inference needs.
 _SMALL = 1 << 16
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or ["no reason"])[0][:300]
 
 
 # Read ---------------------------------------------------------------------------------------------
@@ -30,17 +35,9 @@ def read_model(path: PathLike) -> onnx.ModelProto:
         model = onnx.load(file, format="protobuf", load_external_data=False)
     except DecodeError:
         raise InputError(f"{file.name} must be a whole ONNX model, got something else") from None
-    _check_loaded(model, file)
-    return model
-
-
-def _check_loaded(model: onnx.ModelProto, file: Path) -> None:
     if not model.ir_version or not model.graph.output:
         raise InputError(f"{file.name} must be a whole ONNX model, got one without a graph")
-    metadata = [text for entry in model.metadata_props for text in (entry.key, entry.value)]
-    broken = [w for w in (*metadata, *all_names(model.graph)) if isinstance(w, bytes)]
-    if broken:
-        raise InputError(f"{file.name} must have names that are text, got {broken[0][:80]!r}")
+    _check_names(model, file)
     version = opset_version(model)
     if version < 7:
         raise InputError(f"{file.name} must be of opset 7 or later, got {version}")
@@ -50,6 +47,20 @@ def _check_loaded(model: onnx.ModelProto, file: Path) -> None:
         found = data.stat().st_size
         if found < size:
             raise InputError(f"{data.name} must have {size} bytes of external data, got {found}")
+    return model
+
+
+def _check_names(model: onnx.ModelProto, file: Path) -> None:
+    """Raise if a name is not valid UTF-8, which protobuf returns as bytes."""
+    for message in walk(model, Message):
+        for field in message.DESCRIPTOR.fields:
+            if field.type == field.TYPE_STRING:
+                value = getattr(message, field.name)
+                words = [value] if isinstance(value, (str, bytes)) else value
+                broken = [word for word in words if isinstance(word, bytes)]
+                if broken:
+                    got = f"{broken[0][:80]!r}"
+                    raise InputError(f"{file.name} must have names that are text, got {got}")
 
 
 def _external_files(model: onnx.ModelProto, path: PathLike) -> dict[Path, int]:
@@ -57,26 +68,19 @@ def _external_files(model: onnx.ModelProto, path: PathLike) -> dict[Path, int]:
     # Not resolved: if the model is a symbolic link, its data lies beside the link.
     folder = Path(path).absolute().parent
     found: dict[Path, int] = {}
-    for tensor in stored_tensors(model.graph):
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            entries = {entry.key: entry.value for entry in tensor.external_data}
-            file = Path(os.path.normpath(folder / entries.get("location", "")))
-            if file == folder or not file.is_relative_to(folder):
-                got = entries.get("location", "nothing")
-                raise InputError(f"external data must lie in the model's folder, got {got}")
-            found[file] = max(found.get(file, 0), _end_of(entries))
+    for tensor in filter(external_data_helper.uses_external_data, walk(model, onnx.TensorProto)):
+        try:
+            place = external_data_helper.ExternalDataInfo(tensor)
+            file = Path(os.path.normpath(folder / place.location))
+            end = int(place.offset or 0) + int(place.length or 0)
+        except (TypeError, ValueError) as error:
+            reason = _first_line(error)
+            raise InputError(f"external data must have a place in its file: {reason}") from None
+        if file == folder or not file.is_relative_to(folder):
+            got = place.location or "nothing"
+            raise InputError(f"external data must lie in the model's folder, got {got}")
+        found[file] = max(found.get(file, 0), end)
     return found
-
-
-def _end_of(entries: dict[str, str]) -> int:
-    try:
-        return int(entries.get("offset", "0")) + int(entries.get("length", "0"))
-    except ValueError:
-        raise InputError(f"external data must have a place in its file, got {entries}") from None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or ["no reason"])[0][:300]
 
 
 # Validate -----------------------------------------------------------------------------------------
@@ -87,38 +91,25 @@ def strip_weights(model: onnx.ModelProto, path: PathLike) -> onnx.ModelProto:
 
     External tensors are loaded if they are small or inside a node, and become inputs otherwise.
     """
-    copy = onnx.ModelProto(ir_version=model.ir_version)
-    copy.opset_import.extend(model.opset_import)
-    copy.functions.extend(model.functions)
-    copy.graph.name = model.graph.name
-    for field in ("node", "input", "output", "value_info", "sparse_initializer"):
-        getattr(copy.graph, field).extend(getattr(model.graph, field))
-    folder = str(Path(path).absolute().parent)
-    for tensor in stored_tensors(copy.graph):
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            tensor.CopyFrom(_load_external(tensor, folder))
+    kept = ("name", "node", "input", "output", "value_info", "sparse_initializer")
+    copy = onnx.ModelProto(
+        ir_version=model.ir_version,
+        opset_import=model.opset_import,
+        functions=model.functions,
+        graph=onnx.GraphProto(**{field: getattr(model.graph, field) for field in kept}),
+    )
     declared = {value.name for value in model.graph.input}
     for tensor in model.graph.initializer:
         if 8 * math.prod(tensor.dims) <= _SMALL:
-            copy.graph.initializer.append(_load_external(tensor, folder))
+            copy.graph.initializer.append(tensor)
         elif tensor.name not in declared:
             value = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
             copy.graph.input.append(value)
-    return copy
-
-
-def _load_external(tensor: onnx.TensorProto, folder: str) -> onnx.TensorProto:
-    if tensor.data_location != onnx.TensorProto.EXTERNAL:
-        return tensor
-    copy = onnx.TensorProto()
-    copy.CopyFrom(tensor)
     try:
-        onnx.external_data_helper.load_external_data_for_tensor(copy, folder)
+        folder = str(Path(path).absolute().parent)
+        external_data_helper.load_external_data_for_model(copy, folder)
     except (ValueError, OSError, onnx.checker.ValidationError) as error:
-        reason = _first_line(error)
-        raise InputError(f"external data must hold {tensor.name}, got {reason}") from None
-    copy.data_location = onnx.TensorProto.DEFAULT
-    del copy.external_data[:]
+        raise InputError(f"external data must be readable, got: {_first_line(error)}") from None
     return copy
 
 
@@ -166,16 +157,14 @@ def _missing_copies(
     model: onnx.ModelProto, path: PathLike, out: PathLike
 ) -> list[tuple[Path, Path]]:
     """The external data that has yet to be copied, as pairs of source and target."""
-    home, target = Path(path).absolute().parent, Path(out).absolute().parent
-    pairs = [(data, target / data.relative_to(home)) for data in _external_files(model, path)]
-    if Path(out).absolute() in [copy for _, copy in pairs]:
-        raise InputError(f"output must not have the name of external data, got {out}")
-    pairs = [(data, copy) for data, copy in pairs if not _same_content(data, copy)]
-    for _, copy in pairs:
-        if copy.exists():
+    home, target = Path(path).absolute().parent, Path(out).absolute()
+    missing = []
+    for data in _external_files(model, path):
+        copy = target.parent / data.relative_to(home)
+        if copy == target:
+            raise InputError(f"output must not have the name of external data, got {out}")
+        if not copy.exists():
+            missing.append((data, copy))
+        elif not copy.samefile(data) and not filecmp.cmp(data, copy, shallow=False):
             raise InputError(f"external data must not replace another file, got {copy}")
-    return pairs
-
-
-def _same_content(data: Path, copy: Path) -> bool:
-    return copy.is_file() and (copy.samefile(data) or filecmp.cmp(data, copy, shallow=False))
+    return missing

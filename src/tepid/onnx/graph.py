@@ -1,9 +1,11 @@
 """ONNX graphs: walk, rename and inspect their nodes and tensors."""
 
-from collections.abc import Callable, Iterator, MutableSequence
+from collections.abc import Callable, Iterable, Iterator, MutableSequence
 from dataclasses import dataclass
+from typing import Any
 
 import onnx
+from google.protobuf.message import Message
 
 # The node that produces each tensor; inputs and initializers have none.
 Producers = dict[str, onnx.NodeProto]
@@ -25,49 +27,24 @@ def opset_version(model: onnx.ModelProto) -> int:
 # Walk ---------------------------------------------------------------------------------------------
 
 
+def walk(message: Any, kind: Any) -> Iterator[Any]:
+    """Yield every message of a kind, the message itself included; tensors are not entered.
+
+    In this way a graph includes the graphs inside its nodes, such as the branches of an If.
+    """
+    if isinstance(message, kind):
+        yield message
+    if isinstance(message, onnx.TensorProto):
+        return  # listing its fields would copy its data
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for part in [value] if isinstance(value, Message) else value:
+                yield from walk(part, kind)
+
+
 def find_producers(graph: onnx.GraphProto) -> Producers:
     """The node that produces each tensor."""
     return {name: node for node in graph.node for name in node.output if name}
-
-
-def walk_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """Yield the graph and every graph inside its nodes, such as the branches of an If."""
-    yield graph
-    for node in graph.node:
-        yield from nested_graphs(node)
-
-
-def nested_graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """Yield every graph inside a node."""
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield from walk_graphs(attribute.g)
-        for graph in attribute.graphs:
-            yield from walk_graphs(graph)
-
-
-def stored_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """Yield every initializer and every constant, including those of nested graphs."""
-    for body in walk_graphs(graph):
-        yield from body.initializer
-        for node in body.node:
-            for attribute in node.attribute:
-                if attribute.HasField("t"):
-                    yield attribute.t
-                yield from attribute.tensors
-
-
-def all_names(graph: onnx.GraphProto) -> Iterator[str | bytes]:
-    """Yield every name in the graph; names that are not valid UTF-8 come as bytes."""
-    for tensor in stored_tensors(graph):
-        yield from (word for entry in tensor.external_data for word in (entry.key, entry.value))
-    for body in walk_graphs(graph):
-        yield body.name
-        for value in (*body.input, *body.output, *body.value_info, *body.initializer):
-            yield value.name
-        for node in body.node:
-            yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-            yield from (attribute.name for attribute in node.attribute)
 
 
 def ancestors(name: str, producers: Producers) -> set[str]:
@@ -79,14 +56,9 @@ def ancestors(name: str, producers: Producers) -> set[str]:
         if tensor and tensor not in seen:
             seen.add(tensor)
             if tensor in producers:
-                waiting += _read_tensors(producers[tensor])
+                for node in walk(producers[tensor], onnx.NodeProto):
+                    waiting += node.input
     return seen
-
-
-def _read_tensors(node: onnx.NodeProto) -> list[str]:
-    """The tensors that a node reads, directly or in its nested graphs."""
-    nested = (name for body in nested_graphs(node) for inner in body.node for name in inner.input)
-    return [*node.input, *nested]
 
 
 # Rename -------------------------------------------------------------------------------------------
@@ -99,10 +71,9 @@ def redirect_readers(
     chosen: Callable[[onnx.NodeProto], bool] = lambda _: True,
 ) -> None:
     """Make the chosen nodes that read tensor `old` read `new` instead."""
-    for body in walk_graphs(graph):
-        for node in body.node:
-            if chosen(node):
-                _replace(node.input, old, new)
+    for node in walk(graph, onnx.NodeProto):
+        if chosen(node):
+            _replace(node.input, old, new)
 
 
 def rename_tensor(graph: onnx.GraphProto, old: str, new: str) -> None:
@@ -129,34 +100,32 @@ class TensorType:
     sizes: tuple[int | None, ...] | None
 
 
+def declared_types(values: Iterable[onnx.ValueInfoProto]) -> dict[str, TensorType]:
+    """The declared type of each tensor by name; the kind of sequences and maps is 0."""
+    types = {}
+    for value in values:
+        tensor = value.type.tensor_type
+        sizes = None
+        if tensor.HasField("shape"):
+            dims = tensor.shape.dim
+            sizes = tuple(d.dim_value if d.HasField("dim_value") else None for d in dims)
+        types[value.name] = TensorType(tensor.elem_type, sizes)
+    return types
+
+
 def infer_types(model: onnx.ModelProto) -> dict[str, TensorType]:
     """The inferred type of each tensor by name; sequences, maps and unknown types are left out."""
     try:
         known = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     except (onnx.shape_inference.InferenceError, RuntimeError):
         known = model.graph  # what the file declares itself
-    values = [*known.value_info, *known.input, *known.output]
-    types = {value.name: _tensor_type(value.type.tensor_type) for value in values}
+    types = declared_types([*known.value_info, *known.input, *known.output])
     types |= {t.name: TensorType(t.data_type, tuple(t.dims)) for t in known.initializer}
     types = {name: found for name, found in types.items() if found.kind}
-    return types | _zipmap_types(model.graph, types)
-
-
-def _zipmap_types(graph: onnx.GraphProto, known: dict[str, TensorType]) -> dict[str, TensorType]:
-    """The types of the inputs of ZipMap nodes that shape inference does not know."""
-    found = {}
-    for node in graph.node:
-        if node.op_type == "ZipMap" and (
-            node.input[0] not in known or known[node.input[0]].sizes is None
-        ):
+    for node in model.graph.node:  # shape inference may not know the operators before a ZipMap
+        name = node.input[0] if node.op_type == "ZipMap" else ""
+        if name and (name not in types or types[name].sizes is None):
             labels = [onnx.helper.get_attribute_value(a) for a in node.attribute]
             classes = max(map(len, labels), default=0) or None
-            found[node.input[0]] = TensorType(onnx.TensorProto.FLOAT, (None, classes))
-    return found
-
-
-def _tensor_type(declared: onnx.TypeProto.Tensor) -> TensorType:
-    if not declared.HasField("shape"):
-        return TensorType(declared.elem_type, None)
-    sizes = [size.dim_value if size.HasField("dim_value") else None for size in declared.shape.dim]
-    return TensorType(declared.elem_type, tuple(sizes))
+            types[name] = TensorType(onnx.TensorProto.FLOAT, (None, classes))
+    return types

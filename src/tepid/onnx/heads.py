@@ -71,33 +71,27 @@ def find_heads(graph: onnx.GraphProto, types: dict[str, TensorType]) -> list[Hea
 def _head_of_output(
     output: onnx.ValueInfoProto, producers: Producers, types: dict[str, TensorType]
 ) -> Head | None:
-    tensor, readers, origin = _trace_back(output.name, producers, types)
+    """Follow an output upwards to the operator that makes its numbers; None if it is no float."""
+    tensor = origin = output.name
+    readers: tuple[str, ...] = ()
+    while origin in producers and _is_transparent(producers[origin]):
+        node = producers[origin]
+        if node.op_type == "ZipMap":
+            tensor, readers = node.input[0], (origin,)
+        if node.op_type == "Cast" and not _may_be_float(node.input[0], types):
+            return None  # a label as a number
+        origin = node.input[0]
     if not readers and output.type.WhichOneof("value") != "tensor_type":
         return None
-    if tensor not in producers or not _may_be_float(tensor, types) or not origin:
+    if tensor not in producers or not _may_be_float(tensor, types):
         return None
-    node = _skip_pairing(producers.get(origin), producers)
-    if node is not None and node.op_type in _ACTIVATIONS and node.domain in STANDARD_DOMAINS:
-        logits = node.input[0]
-        return Head(logits, output.name, "activated", (node.output[0],), node.op_type, logits)
-    maker = "the model's input" if node is None else node.op_type
-    return Head(tensor, output.name, _form_of(origin, producers), readers, maker, origin)
-
-
-def _trace_back(
-    name: str, producers: Producers, types: dict[str, TensorType]
-) -> tuple[str, tuple[str, ...], str]:
-    """The tensor to calibrate, the readers of it, and the tensor that its numbers come from."""
-    tensor = name
-    readers: tuple[str, ...] = ()
-    while name in producers and _is_transparent(producers[name]):
-        node = producers[name]
-        if node.op_type == "ZipMap":
-            tensor, readers = node.input[0], (name,)
-        if node.op_type == "Cast" and not _may_be_float(node.input[0], types):
-            return tensor, readers, ""  # a label as a number
-        name = node.input[0]
-    return tensor, readers, name
+    maker = _skip_pairing(producers.get(origin), producers)
+    if maker is None:
+        return Head(tensor, output.name, "logits", readers, "the model's input", origin)
+    if maker.op_type in _ACTIVATIONS and maker.domain in STANDARD_DOMAINS:
+        logits = maker.input[0]
+        return Head(logits, output.name, "activated", (maker.output[0],), maker.op_type, logits)
+    return Head(tensor, output.name, _form_of(origin, producers), readers, maker.op_type, origin)
 
 
 def _is_transparent(node: onnx.NodeProto) -> bool:
@@ -119,9 +113,8 @@ def _skip_pairing(node: onnx.NodeProto | None, producers: Producers) -> onnx.Nod
 
 
 def _form_of(name: str, producers: Producers) -> Form:
-    node = producers.get(name)
-    if node is not None and node.domain == "ai.onnx.ml":
-        return _form_of_classical(node)
+    if producers[name].domain == "ai.onnx.ml":
+        return _form_of_classical(producers[name])
     waiting, seen = [name], set()
     while waiting:
         tensor = waiting.pop()
@@ -132,7 +125,7 @@ def _form_of(name: str, producers: Producers) -> Form:
                 continue
             if node.op_type in _BOUNDED or node.domain not in STANDARD_DOMAINS:
                 return "unclear"
-            waiting += list(node.input)
+            waiting += node.input
     return "logits"
 
 
@@ -170,15 +163,8 @@ def _only_head(heads: list[Head]) -> Head:
     if not heads:
         raise InputError("model must have an output of floating-point numbers, got none")
     if len(heads) > 1:
-        names = ", ".join(_describe(head) for head in heads)
-        raise InputError(f"logits must be named, as --logits NAME, got several: {names}")
+        raise InputError(f"logits must be named, as --logits NAME, got several: {_list(heads)}")
     return heads[0]
-
-
-def _describe(head: Head) -> str:
-    if head.form == "activated":
-        return f"{head.tensor!r} ({head.maker} of output {head.output!r})"
-    return f"{head.tensor!r} (output)" if not head.readers else f"{head.tensor!r}"
 
 
 def _named_head(heads: list[Head], name: str, graph: onnx.GraphProto) -> Head:
@@ -186,9 +172,18 @@ def _named_head(heads: list[Head], name: str, graph: onnx.GraphProto) -> Head:
         if name in (head.tensor, head.output):
             return head
     if name not in find_producers(graph) or name in {output.name for output in graph.output}:
-        names = ", ".join(_describe(head) for head in heads) or "no candidate"
-        raise InputError(f"logits must name a tensor of the model, got {name!r} beside {names}")
+        known = _list(heads) or "no candidate"
+        raise InputError(f"logits must name a tensor of the model, got {name!r} beside {known}")
     return Head(name, "", "activated", None, "nodes of its own", name)
+
+
+def _list(heads: list[Head]) -> str:
+    described = []
+    for head in heads:
+        activated = f" ({head.maker} of output {head.output!r})"
+        place = activated if head.form == "activated" else "" if head.readers else " (output)"
+        described.append(f"{head.tensor!r}{place}")
+    return ", ".join(described)
 
 
 # Class axis ---------------------------------------------------------------------------------------
@@ -237,15 +232,18 @@ def find_layout(
             f"logits {head.tensor!r} must have one row per sample, got a single number"
         )
     softmax = _find_softmax(head, graph)
-    if softmax is None:
-        layout = Layout(found.kind, rank, _check_axis(head, rank, class_axis), None)
-    else:
-        if class_axis is not None:
-            raise InputError(f"class_axis must be left to the model's Softmax, got {class_axis}")
-        layout = _layout_of_softmax(softmax, found.kind, rank, opset)
-    layout = _count_classes(layout, found)
-    _check_binary(head, layout)
-    return layout
+    axis = _find_axis(head, softmax, rank, opset, class_axis)
+    merged = softmax is not None and opset < 13 and axis not in (-1, (rank or 0) - 1)
+    count = _count_classes(found.sizes, axis, merged=merged)
+    if head.maker == "Sigmoid" and head.form == "activated" and count != 1:
+        raise InputError(
+            f"output {head.output!r} must choose between classes, got a Sigmoid for each of "
+            f"{count or 'an unknown number of'} columns, which may all be true"
+        )
+    if count == 1 and (head.form == "probabilities" or softmax is not None):
+        raise InputError(f"{head.tensor!r} must have a column for each class, got one column")
+    classes = None if count is None else max(count, 2)
+    return Layout(found.kind, rank, axis, classes, merged, binary=count == 1)
 
 
 def _find_softmax(head: Head, graph: onnx.GraphProto) -> onnx.NodeProto | None:
@@ -258,51 +256,37 @@ def _find_softmax(head: Head, graph: onnx.GraphProto) -> onnx.NodeProto | None:
     return None
 
 
-def _layout_of_softmax(node: onnx.NodeProto, kind: int, rank: int | None, opset: int) -> Layout:
-    axis = next((a.i for a in node.attribute if a.name == "axis"), 1 if opset < 13 else -1)
-    if rank is not None:
-        axis %= rank
-    merged = opset < 13 and axis not in (-1, (rank or 0) - 1)
-    return Layout(kind, rank, axis, None, merged)
-
-
-def _check_axis(head: Head, rank: int | None, class_axis: int | None) -> int:
-    if class_axis is None and rank in (1, 2):
-        return rank - 1
-    if class_axis is None:
-        got = "an unknown number" if rank is None else str(rank)
-        raise InputError(
-            f"logits {head.tensor!r} must have two dimensions, or class_axis (--class-axis) must "
-            f"say where the classes are, got {got}"
-        )
-    if rank is not None and not -rank <= class_axis < rank:
+def _find_axis(
+    head: Head,
+    softmax: onnx.NodeProto | None,
+    rank: int | None,
+    opset: int,
+    class_axis: int | None,
+) -> int:
+    if softmax is not None:
+        if class_axis is not None:
+            raise InputError(f"class_axis must be left to the model's Softmax, got {class_axis}")
+        default = 1 if opset < 13 else -1
+        class_axis = next((a.i for a in softmax.attribute if a.name == "axis"), default)
+    elif class_axis is None:
+        if rank not in (1, 2):
+            got = "an unknown number" if rank is None else str(rank)
+            raise InputError(
+                f"logits {head.tensor!r} must have two dimensions, or class_axis (--class-axis) "
+                f"must say where the classes are, got {got}"
+            )
+        class_axis = -1
+    if rank is None:
+        return class_axis
+    if not -rank <= class_axis < rank:
         raise InputError(f"class_axis must be an axis of {rank} dimensions, got {class_axis}")
-    return class_axis if rank is None else class_axis % rank
+    return class_axis % rank
 
 
-def _count_classes(layout: Layout, found: TensorType) -> Layout:
-    if found.sizes is None:
-        return layout
-    if layout.rank == 1:
-        return dataclasses.replace(layout, classes=2, binary=True)
-    sizes = found.sizes[layout.axis :] if layout.merged else (found.sizes[layout.axis],)
-    if any(size is None for size in sizes):
-        return layout
-    count = math.prod(size or 0 for size in sizes)
-    return dataclasses.replace(layout, classes=max(count, 2), binary=count == 1)
-
-
-def _check_binary(head: Head, layout: Layout) -> None:
-    if head.maker == "Sigmoid" and head.form == "activated" and not layout.binary:
-        got = "an unknown number" if layout.classes is None else f"{layout.classes}"
-        raise InputError(
-            f"output {head.output!r} must choose between classes, got a Sigmoid for each of "
-            f"{got} of columns, which may all be true"
-        )
-    if layout.binary and head.form == "probabilities":
-        raise InputError(
-            f"probabilities {head.tensor!r} must have a column for each class, got one column"
-        )
-    softmax = head.form == "activated" and head.maker in ("Softmax", "LogSoftmax")
-    if layout.binary and softmax:
-        raise InputError(f"Softmax of {head.tensor!r} must be over classes, got one column")
+def _count_classes(sizes: tuple[int | None, ...] | None, axis: int, *, merged: bool) -> int | None:
+    """The number of columns; None if it is not known."""
+    if sizes is None or len(sizes) == 1:
+        return None if sizes is None else 1
+    of_classes = sizes[axis:] if merged else (sizes[axis],)
+    known = [size for size in of_classes if size is not None]
+    return math.prod(known) if len(known) == len(of_classes) else None

@@ -3,8 +3,7 @@
 import dataclasses
 import importlib.metadata
 import json
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import onnx
@@ -36,11 +35,6 @@ from tepid.validation import check_temperature
 # The entry of the model's metadata that describes each temperature, as JSON.
 _METADATA = "tepid"
 _HALF_TYPES = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
-# The names of inserted nodes end in one of these.
-_NODES = (
-    "temperature", "smallest", "widen", "floor", "log", "divide", "turn", "activate", "return",
-    "narrow",
-)  # fmt: skip
 
 
 def insert(
@@ -74,18 +68,21 @@ def insert(
     """
     check_output_path(model_path, out_path)
     value = check_temperature(float(temperature))
-    model = read_model(model_path)
-    head, layout = locate(
-        model, model_path, logits=logits, class_axis=class_axis, probabilities=probabilities
+    model, head, layout = locate(
+        model_path,
+        logits=logits,
+        class_axis=class_axis,
+        probabilities=probabilities,
+        keep_logits=keep_logits,
     )
-    _check_keep_logits(head, keep_logits=keep_logits)
     if isinstance(temperature, Temperature) and layout.classes is not None:
         temperature.check_classes(layout.classes)
     opset = opset_version(model)
     if not any(each.domain in STANDARD_DOMAINS for each in model.opset_import):
         model.opset_import.append(helper.make_opsetid("", opset))
     _remove_nodes(model.graph, head.tensor)
-    _add_nodes(model.graph, head, layout, value, opset=opset, keep_logits=keep_logits)
+    nodes = _make_nodes(head, layout, value, opset, keep_logits=keep_logits)
+    _add_nodes(model.graph, head, nodes)
     _write_record(model, head, temperature)
     check_model(strip_weights(model, model_path), "the calibrated model")
     write_model(model, model_path, out_path)
@@ -101,11 +98,13 @@ def find(
     keep_logits: bool = False,
 ) -> Head:
     """The head that `insert` would calibrate; raises where `insert` would."""
-    model = read_model(model_path)
-    head, _ = locate(
-        model, model_path, logits=logits, class_axis=class_axis, probabilities=probabilities
+    _, head, _ = locate(
+        model_path,
+        logits=logits,
+        class_axis=class_axis,
+        probabilities=probabilities,
+        keep_logits=keep_logits,
     )
-    _check_keep_logits(head, keep_logits=keep_logits)
     return head
 
 
@@ -115,14 +114,15 @@ def recorded(model_path: PathLike) -> dict[str, dict[str, Any]]:
 
 
 def locate(
-    model: onnx.ModelProto,
     path: PathLike,
     *,
     logits: str | None,
     class_axis: int | None,
     probabilities: bool,
-) -> tuple[Head, Layout]:
-    """The head that the caller means and its layout, in the graph without any temperature."""
+    keep_logits: bool = False,
+) -> tuple[onnx.ModelProto, Head, Layout]:
+    """The model, the head that the caller means, and its layout without any temperature."""
+    model = read_model(path)
     copy = strip_weights(model, path)
     check_model(copy, str(path))
     calibrated = _divided_tensors(copy.graph)
@@ -135,8 +135,11 @@ def locate(
     types = infer_types(copy)
     heads = find_heads(copy.graph, types)
     head = choose_head(heads, logits, copy.graph, probabilities=probabilities)
+    if keep_logits and head.form != "logits":
+        ends = f"ends in {head.maker}" if head.form == "activated" else "gives probabilities"
+        raise InputError(f"keep_logits must go with a model that gives logits, got one that {ends}")
     _check_divided_once(head.tensor, calibrated, copy.graph)
-    return head, find_layout(head, types, copy.graph, opset_version(model), class_axis)
+    return model, head, find_layout(head, types, copy.graph, opset_version(model), class_axis)
 
 
 def remove_temperatures(graph: onnx.GraphProto) -> None:
@@ -153,12 +156,6 @@ def _check_divided_once(tensor: str, calibrated: set[str], graph: onnx.GraphProt
                 f"logits must be divided once, got {tensor!r} where a temperature divides "
                 f"{other!r} already"
             )
-
-
-def _check_keep_logits(head: Head, *, keep_logits: bool) -> None:
-    if keep_logits and head.form != "logits":
-        ends = f"ends in {head.maker}" if head.form == "activated" else "gives probabilities"
-        raise InputError(f"keep_logits must go with a model that gives logits, got one that {ends}")
 
 
 # Record -------------------------------------------------------------------------------------------
@@ -182,133 +179,121 @@ def _write_record(model: onnx.ModelProto, head: Head, temperature: Temperature |
         version = importlib.metadata.version("tepid")
         record = {"tepid": version, "temperature": float(temperature), "method": "given"}
     records = _read_records(model) | {head.tensor: record}
-    for entry in [entry for entry in model.metadata_props if entry.key == _METADATA]:
-        model.metadata_props.remove(entry)
-    model.metadata_props.add(key=_METADATA, value=json.dumps(records))
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    helper.set_model_props(model, metadata | {_METADATA: json.dumps(records)})
 
 
 # Nodes --------------------------------------------------------------------------------------------
 
 
-class _Step(NamedTuple):
-    """One inserted node: its name, operator, the constant that it reads, and its attributes."""
-
-    name: str
-    operator: str
-    constant: str = ""
-    attributes: dict[str, Any] = {}  # noqa: RUF012  # read, never changed
+# Inserted nodes and constants are called `tepid/TENSOR/STEP`.
 
 
-def _node_name(tensor: str, name: str) -> str:
-    return f"tepid/{tensor}/{name}"
+def _node_name(tensor: str, step: str) -> str:
+    return f"tepid/{tensor}/{step}"
 
 
 def _divided_tensors(graph: onnx.GraphProto) -> set[str]:
     """The tensors that a temperature divides."""
-    start, end = _node_name("|", "divide").split("|")
-    names = [node.name for node in graph.node]
-    inserted = [name for name in names if name.startswith(start) and name.endswith(end)]
-    return {name.removeprefix(start).removesuffix(end) for name in inserted}
+    places = [node.name.rpartition("/") for node in graph.node]
+    return {
+        place.removeprefix("tepid/")
+        for place, _, step in places
+        if place.startswith("tepid/") and step == "divide"
+    }
 
 
 def _remove_nodes(graph: onnx.GraphProto, tensor: str) -> None:
     """Undo `_add_nodes`; does nothing if there is no temperature."""
-    inserted = {_node_name(tensor, name) for name in _NODES}
     for items in (graph.node, graph.initializer):
-        for item in [item for item in items if item.name in inserted]:
+        for item in [each for each in items if each.name.rpartition("/")[0] == f"tepid/{tensor}"]:
             items.remove(item)
     rename_tensor(graph, _node_name(tensor, "raw"), tensor)
     redirect_readers(graph, _node_name(tensor, "calibrated"), tensor)
 
 
-def _add_nodes(
-    graph: onnx.GraphProto,
-    head: Head,
-    layout: Layout,
-    temperature: float,
-    *,
-    opset: int,
-    keep_logits: bool,
-) -> None:
-    """Insert the nodes that calibrate the head's tensor, and let its readers read the result."""
-    start, end = head.tensor, _node_name(head.tensor, "calibrated")
-    if head.readers == ():
-        start, end = _node_name(head.tensor, "raw"), head.tensor
-        rename_tensor(graph, head.tensor, start)
+def _ends(head: Head) -> tuple[str, str]:
+    """The tensors with which the chain of inserted nodes starts and ends."""
+    if head.readers == ():  # the tensor leaves the model, under its own name
+        return _node_name(head.tensor, "raw"), head.tensor
+    return head.tensor, _node_name(head.tensor, "calibrated")
+
+
+def _add_nodes(graph: onnx.GraphProto, head: Head, nodes: list[onnx.NodeProto]) -> None:
+    """Insert the nodes of `_make_nodes`, and let the readers of the tensor read the result."""
+    start, end = _ends(head)
+    readers = head.readers
+    if readers == ():
+        rename_tensor(graph, end, start)
     else:
-        readers = head.readers
         redirect_readers(
             graph,
             start,
             end,
             lambda node: readers is None or any(name in readers for name in node.output),
         )
-    steps = list(_steps(head, layout, opset, keep_logits=keep_logits))
-    nodes = [*_constants(head, layout, temperature), *_chain(steps, head.tensor, start, end)]
     producer = [i for i, node in enumerate(graph.node) if start in node.output]
     for i, node in enumerate(nodes, start=producer[0] + 1 if producer else 0):
         graph.node.insert(i, node)
 
 
-def _steps(head: Head, layout: Layout, opset: int, *, keep_logits: bool) -> Iterator[_Step]:
-    widened = head.form == "probabilities" and layout.kind in _HALF_TYPES
+def _make_nodes(
+    head: Head, layout: Layout, temperature: float, opset: int, *, keep_logits: bool
+) -> list[onnx.NodeProto]:
+    """Constants, and a chain of nodes of which each reads what the one before it gives."""
+    start, end = _ends(head)
+    probabilities = head.form == "probabilities"
+    widened = probabilities and layout.kind in _HALF_TYPES
+    kind = onnx.TensorProto.FLOAT if widened else layout.kind
+    constants: list[onnx.NodeProto] = []
+    chain: list[onnx.NodeProto] = []
+
+    def constant(step: str, value: float) -> str:
+        name = _node_name(head.tensor, step)
+        constants.append(_constant(name, kind, value))
+        return name
+
+    def add(step: str, operator: str, *others: str, **attributes: Any) -> None:
+        name = _node_name(head.tensor, step)
+        given = chain[-1].output[0] if chain else start
+        node = helper.make_node(operator, [given, *others], [f"{name}d"], name, **attributes)
+        chain.append(node)
+
     if widened:
-        yield _Step("widen", "Cast", attributes={"to": onnx.TensorProto.FLOAT})
-    if head.form == "probabilities":
-        yield _Step("floor", "Max", "smallest")
-        yield _Step("log", "Log")
-    yield _Step("divide", "Div", "temperature")
-    if head.form != "activated" and not keep_logits:
-        yield from _activation(layout, opset)
-    if widened:
-        yield _Step("narrow", "Cast", attributes={"to": layout.kind})
-
-
-def _activation(layout: Layout, opset: int) -> Iterator[_Step]:
-    if layout.binary:
-        yield _Step("activate", "Sigmoid")
-    elif opset >= 13:
-        yield _Step("activate", "Softmax", attributes={"axis": layout.axis})
-    elif layout.rank is None:
-        raise InputError("logits must have a known number of dimensions, got none before opset 13")
-    else:
-        # Before opset 13 Softmax merges all axes from its own on, so the classes must be last.
-        order = list(range(layout.rank))
-        order[layout.axis], order[-1] = order[-1], order[layout.axis]
-        last = layout.axis == layout.rank - 1
-        if not last:
-            yield _Step("turn", "Transpose", attributes={"perm": order})
-        yield _Step("activate", "Softmax", attributes={"axis": layout.rank - 1})
-        if not last:
-            yield _Step("return", "Transpose", attributes={"perm": order})
-
-
-def _chain(steps: list[_Step], tensor: str, start: str, end: str) -> Iterator[onnx.NodeProto]:
-    given = start
-    for step in steps:
-        result = end if step is steps[-1] else _node_name(tensor, f"{step.name}d")
-        constants = [_node_name(tensor, step.constant)] if step.constant else []
-        yield helper.make_node(
-            step.operator,
-            [given, *constants],
-            [result],
-            _node_name(tensor, step.name),
-            **step.attributes,
-        )
-        given = result
-
-
-def _constants(head: Head, layout: Layout, temperature: float) -> Iterator[onnx.NodeProto]:
-    kind = layout.kind
-    if head.form == "probabilities":
-        kind = onnx.TensorProto.FLOAT if kind in _HALF_TYPES else kind
+        add("widen", "Cast", to=kind)
+    if probabilities:
         smallest = float(np.finfo(FLOAT_TYPES[kind]).smallest_normal)
-        yield _constant(head.tensor, "smallest", kind, smallest)
-    yield _constant(head.tensor, "temperature", kind, temperature)
+        add("floor", "Max", constant("smallest", smallest))
+        add("log", "Log")
+    add("divide", "Div", constant("temperature", temperature))
+    if head.form != "activated" and not keep_logits:
+        for step, operator, attributes in _activation(layout, opset):
+            add(step, operator, **attributes)
+    if widened:
+        add("narrow", "Cast", to=layout.kind)
+    chain[-1].output[0] = end
+    return [*constants, *chain]
 
 
-def _constant(tensor: str, name: str, kind: int, value: float) -> onnx.NodeProto:
-    name = _node_name(tensor, name)
+def _activation(layout: Layout, opset: int) -> list[tuple[str, str, dict[str, Any]]]:
+    """The name, operator and attributes of each node that makes probabilities of logits."""
+    if layout.binary:
+        return [("activate", "Sigmoid", {})]
+    if opset >= 13 or layout.axis + 1 == layout.rank:
+        return [("activate", "Softmax", {"axis": layout.axis})]
+    if layout.rank is None:
+        raise InputError("logits must have a known number of dimensions, got none before opset 13")
+    # Before opset 13 Softmax merges all axes from its own on, so the classes must be last.
+    order = list(range(layout.rank))
+    order[layout.axis], order[-1] = order[-1], order[layout.axis]
+    return [
+        ("turn", "Transpose", {"perm": order}),
+        ("activate", "Softmax", {"axis": layout.rank - 1}),
+        ("return", "Transpose", {"perm": order}),
+    ]
+
+
+def _constant(name: str, kind: int, value: float) -> onnx.NodeProto:
     with np.errstate(over="ignore", under="ignore"):
         stored = helper.make_tensor(name, kind, [], [value])
         rounded = float(onnx.numpy_helper.to_array(stored))

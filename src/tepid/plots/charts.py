@@ -117,24 +117,32 @@ def classes(
     return ax
 
 
-def history(rows: Iterable[Mapping[str, Any]], ax: "Axes | None" = None) -> "Axes":
+def history(
+    rows: Iterable[Mapping[str, Any]], ax: "Axes | None" = None, *, accepted: bool = False
+) -> "Axes":
     """The implied accuracy of each chunk of a monitor, with its limits and alerts.
 
-    `rows` come from `Monitor.history` or `tepid.online.read_log`. A chunk that raised an alert has
-    a cross in another color.
+    `rows` come from `Monitor.history` or `tepid.online.read_log`. With `accepted`, the share of
+    rows that the deployed threshold accepts. A chunk outside the limits has a cross in another
+    color.
     """
     chunks = list(rows)
     if not chunks:
         raise InputError("rows must hold at least one closed chunk, got none")
     number = [row["chunk"] for row in chunks]
-    value = [row["implied_accuracy"] for row in chunks]
+    name, kind = ("accepted_share", "accepted_") if accepted else ("implied_accuracy", "")
+    value: list[Any] = [row.get(name) for row in chunks]
+    if None in value:
+        raise InputError("rows must come from a monitor with a threshold, got one without")
     ax = style.make_axes(ax, width=7.0, height=3.0)
-    limits = ([row["lower"] for row in chunks], [row["upper"] for row in chunks])
-    ax.fill_between(number, *limits, color=style.GRAY, alpha=0.25, step="mid", label="limits")
-    ax.plot(number, value, color=style.BLUE, marker="o", markersize=4, label="implied accuracy")
-    alerts = [(n, v) for n, v, row in zip(number, value, chunks, strict=True) if row["alert"]]
+    low, high = ([row[f"{kind}{end}"] for row in chunks] for end in ("lower", "upper"))
+    ax.fill_between(number, low, high, color=style.GRAY, alpha=0.25, step="mid", label="limits")
+    title = name.replace("_", " ")
+    ax.plot(number, value, color=style.BLUE, marker="o", markersize=4, label=title)
+    judged = zip(number, value, low, high, strict=True)
+    alerts = [(n, v) for n, v, least, most in judged if not least <= v <= most]
     if alerts:
         ax.plot(*zip(*alerts, strict=True), "X", color=style.VERMILION, markersize=9, label="alert")
-    ax.set(xlabel="chunk", ylabel="implied accuracy")
+    ax.set(xlabel="chunk", ylabel=title)
     ax.legend(frameon=False, fontsize="small")
     return ax

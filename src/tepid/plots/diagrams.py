@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from tepid.validation import Float64
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
@@ -183,20 +185,12 @@ def coverage(data: Reliability, ax: "Axes | None" = None) -> "Axes":
     The dashed line is the error rate that the confidence implies. There is one point per bin, so a
     summary with more bins gives a finer curve.
     """
-    table = covered(data)
-    if not table:
-        raise _no_rows()
+    table = _refuse_empty(covered(data))
     ax = style.make_axes(ax)
     shares = [c.coverage for c in table]
     ax.plot(shares, [c.risk for c in table], "o-", color=style.BLUE, markersize=3, label="risk")
-    ax.plot(
-        shares,
-        [c.claimed for c in table],
-        "s--",
-        color=style.VERMILION,
-        markersize=3,
-        label="risk as claimed",
-    )
+    claimed = [c.claimed for c in table]
+    ax.plot(shares, claimed, "s--", color=style.VERMILION, markersize=3, label="risk as claimed")
     ax.set(xlabel="coverage: share of rows answered", ylabel="share of errors")
     ax.set_ylim(bottom=0)
     ax.legend(loc="upper left", fontsize="small")
@@ -304,11 +298,7 @@ def _zoom(ax: "Axes", positions: list[tuple[float, float]]) -> None:
     ax.locator_params(nbins=6)
 
 
-def _refuse_empty(table: tuple[Bin, ...]) -> tuple[Bin, ...]:
+def _refuse_empty(table: tuple[Row, ...]) -> tuple[Row, ...]:
     if not table:
-        raise _no_rows()
+        raise InputError("data must have at least one row to be drawn, got none")
     return table
-
-
-def _no_rows() -> InputError:
-    return InputError("data must have at least one row to be drawn, got none")

@@ -1,7 +1,7 @@
 """The numbers of a report: fitted temperatures, and sums over the rows at each slider stop.
 
-The methods are fitted in shared passes (`tepid.methods.advice.fit_shared`). One further pass sums
-everything that the page shows.
+The methods are fitted in shared passes (`tepid.posterior.calibration.fit_methods`). One further
+pass sums everything that the page shows.
 """
 
 import math
@@ -11,20 +11,31 @@ from functools import partial
 
 import numpy as np
 
+from tepid.decisions import ConfidenceSums
 from tepid.engines import Engine
-from tepid.methods.advice import fit_shared, would_help
-from tepid.methods.passes import ByKey, without_zero_weight
+from tepid.methods.passes import ByKey
 from tepid.methods.unsupervised import tails_of
-from tepid.report.summaries import Classes, Examples, Members, as_numpy, predict
+from tepid.posterior.calibration import fit_methods
+from tepid.report.summaries import (
+    Classes,
+    Members,
+    TopRows,
+    as_numpy,
+    choose_examples,
+    predict,
+)
 from tepid.sources import Batch, Source
+from tepid.sources.batch import without_zero_weight
 from tepid.summaries.curve import Curve
 from tepid.summaries.lattice import Lattice
 from tepid.summaries.tails import Tails
 from tepid.temperature import Temperature
-from tepid.validation import Float64, Int64
+from tepid.validation import Float64, Int64, weight_column
 
 # The slider runs from T = 1/4 to 8, further where a temperature lies outside, in steps of 9 %.
 _LOW, _HIGH, _PER_OCTAVE = -3, 2, 8
+# Bins of confidence at each stop, of which thresholds choose some, and those of the diagrams.
+BINS, DIAGRAM_BINS = 1500, 15
 # Temperatures beyond this many octaves appear in the table but not on the slider.
 _REACH = 20
 
@@ -39,7 +50,6 @@ class Fits:
 
     temperatures: dict[str, Temperature]
     main: str
-    would_help: str = ""
     own: bool = False
     tails: Tails | None = None
 
@@ -60,6 +70,11 @@ class Fits:
         """The temperature that is compared with T = 1 for each class and example row."""
         return self.drawn.get(self.shown, 1.0)
 
+    @property
+    def about(self) -> Temperature:
+        """The main temperature."""
+        return self.temperatures[self.main]
+
 
 def name_fits(temperatures: Sequence[Temperature] | Mapping[str, Temperature]) -> Fits:
     """The temperatures of the caller, by their names or by their methods."""
@@ -74,29 +89,36 @@ def name_fits(temperatures: Sequence[Temperature] | Mapping[str, Temperature]) -
 
 def fit_temperatures(source: Source, engine: Engine) -> Fits:
     """The report's own fits: from the logits alone, and from labels if there are any."""
-    shared = fit_shared(source, engine, "measure" if source.labeled else None)
-    found = shared.temperatures
-    if not source.labeled:
-        advice = would_help(found["guarded"])
-        return Fits(found, "guarded", advice, own=True, tails=shared.tails)
-    order = ("temperature", "accuracy", "uts", "guarded")
-    ordered = {name: found[name] for name in order}
-    return Fits(ordered, "temperature", own=True, tails=shared.tails)
+    found, tails = fit_methods(source, engine)
+    return Fits(found, next(iter(found)), own=True, tails=tails)
 
 
 @dataclass(frozen=True)
 class Findings:
-    """All numbers of a report. `rows_read` counts rows of weight zero too."""
+    """All numbers of a report. `rows_read` counts rows of weight zero too.
+
+    `by_class` holds the sums by class at T = 1, at the temperature that is compared with it, and at
+    the main one and both ends of its interval. `confidence` are the sums of those three.
+    """
 
     fits: Fits
     rows_read: int
-    tails: Tails
     curve: Curve
     points: dict[str, Curve]
     members: Members
-    before: Classes
-    after: Classes
-    examples: Examples
+    by_class: dict[float, Classes]
+    confidence: ConfidenceSums
+    examples: dict[str, TopRows]
+
+    @property
+    def before(self) -> Classes:
+        """The sums by class at T = 1."""
+        return self.by_class[1.0]
+
+    @property
+    def after(self) -> Classes:
+        """The sums by class at the temperature that is compared with T = 1."""
+        return self.by_class[self.fits.after]
 
     @property
     def accuracy(self) -> float | None:
@@ -110,6 +132,11 @@ class Findings:
         """Whether the rows have labels."""
         return self.curve.labeled
 
+    @property
+    def classes(self) -> int:
+        """The number of classes."""
+        return self.curve.classes
+
 
 def sum_findings(
     source: Source, fits: Fits, engine: Engine, among: Int64 | None = None
@@ -122,24 +149,27 @@ def sum_findings(
         temperature.check_classes(tails.classes)
     of = partial(_sum_batch, fits=fits, theta=tails.thresholds(), among=among)
     total = engine.total(partial(_sum_and_count, of=of), source, "report").parts
-    sums = total["sums"].parts
-    points = sums.pop("points").parts
-    return Findings(fits=fits, rows_read=total["rows"], tails=tails, points=points, **sums)
+    keyed = {name: total.pop(name).parts for name in ("points", "by_class", "examples")}
+    return Findings(fits=fits, **keyed, **total)
 
 
 def _sum_and_count(batch: Batch, of: Callable[[Batch], ByKey]) -> ByKey:
     batch.numbers()  # raises if the rows have no numbers, before any are dropped
-    return ByKey({"rows": len(batch.logits), "sums": without_zero_weight(of, batch)})
+    return ByKey(without_zero_weight(of, batch).parts | {"rows_read": len(batch.logits)})
 
 
 def _sum_batch(batch: Batch, fits: Fits, theta: Float64, among: Int64 | None) -> ByKey:
     z, y, u = as_numpy(batch.logits), batch.labels, batch.weight
 
     def curve(lattice: Lattice) -> Curve:
-        return Curve.of(z, lattice=lattice, thresholds=theta, labels=y, sample_weight=u)
+        return Curve.of(z, lattice=lattice, thresholds=theta, labels=y, sample_weight=u, bins=BINS)
 
-    before = predict(z, labels=y, sample_weight=u)
-    after = predict(z, labels=y, sample_weight=u, temperature=fits.after)
+    ends = fits.about.ends
+    predictions = {
+        t: predict(z, labels=y, sample_weight=u, temperature=t) for t in {1.0, fits.after, *ends}
+    }
+    before, after = predictions[1.0], predictions[fits.after]
+    confidence = np.stack([predictions[t].confidence for t in ends])
     rows = batch.numbers()
     eligible = np.ones(len(z), bool) if among is None else np.isin(rows, among)
     points = {name: curve(Lattice.point(t)) for name, t in fits.drawn.items()}
@@ -148,9 +178,9 @@ def _sum_batch(batch: Batch, fits: Fits, theta: Float64, among: Int64 | None) ->
             "curve": curve(_window(fits)),
             "points": ByKey(points),
             "members": Members.of(z, thresholds=theta, sample_weight=u),
-            "before": before.classes,
-            "after": after.classes,
-            "examples": Examples.of(before, after, rows, eligible=eligible, labels=y),
+            "by_class": ByKey({t: found.classes for t, found in predictions.items()}),
+            "confidence": ConfidenceSums.of_confidence(confidence, weight_column(u, len(z))),
+            "examples": ByKey(choose_examples(before, after, rows, eligible, y)),
         }
     )
 
@@ -167,6 +197,7 @@ class Stop:
     """One slider stop: mean losses and confidence, and sums by bin of confidence.
 
     `uts` is the UTS loss per pair, `nll` the loss of the labels per row; NaN where there are none.
+    `fine` (3, bins) are the weight, confidence and correct rows of narrower bins.
     """
 
     temperature: float
@@ -176,6 +207,7 @@ class Stop:
     count: Float64
     confidence_sum: Float64
     correct: Float64
+    fine: Float64
 
     @property
     def ece(self) -> float:
@@ -202,18 +234,13 @@ class Slider:
 
 def make_slider(findings: Findings) -> Slider:
     """The stops of the lattice and of the fitted temperatures."""
-    beta = findings.curve.lattice.nodes
-    on_lattice = [_stop(findings.curve, q, 1 / float(b)) for q, b in enumerate(beta)]
+    beta = findings.curve.lattice.nodes.tolist()
+    stops = [_stop(findings.curve, q, 1 / b) for q, b in enumerate(beta)]
     fitted = findings.fits.drawn
-    between = [
-        _stop(curve, 0, fitted[name])
-        for name, curve in findings.points.items()
-        if not any(_same(fitted[name], stop.temperature) for stop in on_lattice)
-    ]
-    stops: list[Stop] = []
-    for stop in sorted(on_lattice + between, key=lambda stop: stop.temperature):
-        if not stops or not _same(stop.temperature, stops[-1].temperature):
-            stops.append(stop)
+    for name, t in fitted.items():
+        if not any(abs(t / stop.temperature - 1) < 1e-6 for stop in stops):
+            stops.append(_stop(findings.points[name], 0, t))
+    stops.sort(key=lambda stop: stop.temperature)
     return Slider(stops, {name: _nearest(stops, t) for name, t in fitted.items()})
 
 
@@ -221,12 +248,9 @@ def _nearest(stops: list[Stop], temperature: float) -> int:
     return min(range(len(stops)), key=lambda i: abs(math.log(stops[i].temperature / temperature)))
 
 
-def _same(a: float, b: float) -> bool:
-    return abs(a / b - 1) < 1e-6
-
-
 def _stop(curve: Curve, node: int, temperature: float) -> Stop:
-    count, confidence_sum, correct = curve.histogram[node]
+    fine = curve.histogram[node]
+    count, confidence_sum, correct = fine.reshape(3, DIAGRAM_BINS, -1).sum(axis=2)
     losses = [float(loss[node]) for loss in curve.loss]
     return Stop(
         temperature,
@@ -236,4 +260,5 @@ def _stop(curve: Curve, node: int, temperature: float) -> Stop:
         count,
         confidence_sum,
         correct,
+        fine,
     )

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,8 +22,7 @@ _MOST_PIXELS = 96
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
-@dataclass(frozen=True)
-class Image:
+class Image(NamedTuple):
     """A data URI, empty if the file cannot be shown, and a name."""
 
     uri: str
@@ -69,16 +68,16 @@ def open_images(images: Any) -> Images:
     return _in_order(array)
 
 
+def _has_rows(path: Path) -> bool:
+    with np.load(path, allow_pickle=False) as archive:
+        return "image_rows" in archive.files
+
+
 def read_pixels(images: Any) -> Array:
     """Images (n, h, w[, 3]) of uint8, from an array or from a `.npy` or `.npz` file."""
     if isinstance(images, (str, os.PathLike)):
         return _check_pixels(array_files.read_array(images, "images", "images"))
     return _check_pixels(np.asarray(images))
-
-
-def _has_rows(path: Path) -> bool:
-    with np.load(path, allow_pickle=False) as archive:
-        return "image_rows" in archive.files
 
 
 def _check_pixels(array: Array | None) -> Array:
@@ -175,10 +174,16 @@ def detect_format(content: bytes) -> str | None:
     Of PNG every checksum is verified. The other formats have none: the start and the end or length
     of the file are checked.
     """
-    for kind, is_complete in _FORMATS.items():
-        if is_complete(content):
-            return kind
-    return None
+    size, start, end = len(content), content[:12], content.rstrip(b"\0")  # cameras pad with zeros
+    riff, bmp = int.from_bytes(start[4:8], "little"), int.from_bytes(start[2:6], "little")
+    complete = {
+        "png": _is_png(content),
+        "jpeg": start.startswith(b"\xff\xd8\xff") and end.endswith(b"\xff\xd9"),
+        "gif": start.startswith((b"GIF87a", b"GIF89a")) and end.endswith(b";"),
+        "webp": start[:4] + start[8:] == b"RIFFWEBP" and size >= max(16, 8 + riff),
+        "bmp": start.startswith(b"BM") and size >= max(26, bmp),
+    }
+    return next((kind for kind, whole in complete.items() if whole), None)
 
 
 def _is_png(content: bytes) -> bool:
@@ -195,26 +200,3 @@ def _is_png(content: bytes) -> bool:
             return True
         position += 12 + size
     return False
-
-
-def _is_jpeg(content: bytes) -> bool:
-    # Cameras pad the end with zeros.
-    return content.startswith(b"\xff\xd8\xff") and content.rstrip(b"\0").endswith(b"\xff\xd9")
-
-
-def _is_gif(content: bytes) -> bool:
-    return content.startswith((b"GIF87a", b"GIF89a")) and content.rstrip(b"\0").endswith(b";")
-
-
-def _is_webp(content: bytes) -> bool:
-    if len(content) < 16 or content[:4] + content[8:12] != b"RIFFWEBP":
-        return False
-    return len(content) >= 8 + int.from_bytes(content[4:8], "little")
-
-
-def _is_bmp(content: bytes) -> bool:
-    size = int.from_bytes(content[2:6], "little")
-    return content.startswith(b"BM") and len(content) >= max(26, size)
-
-
-_FORMATS = {"png": _is_png, "jpeg": _is_jpeg, "gif": _is_gif, "webp": _is_webp, "bmp": _is_bmp}

@@ -14,16 +14,19 @@ from typing import Any
 
 import numpy as np
 
+from tepid.decisions import class_performance
 from tepid.report.findings import Findings, Slider, Stop
-from tepid.report.summaries import EDGES, Classes
+from tepid.report.summaries import EDGES
 from tepid.summaries.reliability import wilson_interval
 from tepid.validation import Array, Float64
 
 # In the order of their dependencies.
-_SCRIPTS = ("draw", "reliability", "slider", "classes", "theme")
+_SCRIPTS = ("draw", "reliability", "slider", "acceptance", "classes", "theme")
 # The histogram of M_k is drawn for the classes that are predicted most.
 _MOST_DIVISIONS = 1000
 _CONFIDENCE = "mean confidence of the rows predicted k"
+_PRECISION = "share of the rows predicted k that are k"
+_RECALL = "share of the rows labeled k that are predicted k"
 _CLASS_ECE = "calibration error of the probability of k over all rows"
 
 
@@ -172,31 +175,60 @@ def _stop_data(stops: list[Stop]) -> dict[str, Any]:
 def _class_columns(findings: Findings) -> list[dict[str, Any]]:
     before, after, theta = findings.before, findings.after, findings.members.thresholds
     at = f"T\u00a0=\u00a0{after.temperature:.4g}"
+    sure = [_ratio(classes.confidence, classes.predicted) for classes in (before, after)]
     columns = [
         _column("predicted", "rows predicted k", "count", before.predicted),
-        _column("confidence, T\u00a0=\u00a01", _CONFIDENCE, "percent", _mean_confidence(before)),
-        _column(f"confidence, {at}", _CONFIDENCE, "percent", _mean_confidence(after)),
+        _column("confidence, T\u00a0=\u00a01", _CONFIDENCE, "percent", sure[0]),
+    ]
+    if after.temperature not in (1.0, findings.fits.about.value):
+        columns.append(_column(f"confidence, {at}", _CONFIDENCE, "percent", sure[1]))
+    columns += _expected_columns(findings)
+    if findings.labeled:
+        right, predicted, labeled = before.correct, before.predicted, before.labeled
+        f1 = _ratio(2 * right, predicted + labeled)
+        columns += [
+            _column("labeled", "rows labeled k", "count", labeled),
+            _column("precision", _PRECISION, "percent", _ratio(right, predicted)),
+            _column("recall", _RECALL, "percent", _ratio(right, labeled)),
+            _column("F1", "harmonic mean of precision and recall", "percent", f1),
+            _column("class ECE, T\u00a0=\u00a01", _CLASS_ECE, "percent", before.error()),
+        ]
+        if after.temperature != 1:
+            columns.append(_column(f"class ECE, {at}", _CLASS_ECE, "percent", after.error()))
+    return [
+        *columns,
         _column("θ_k", "the threshold of UTS on S_k", "small", theta),
         _column("|M_k|", "rows with S_k of at least θ_k", "count", findings.members.members),
     ]
-    if not findings.labeled:
-        return columns
-    accuracy = _ratio(before.correct, before.predicted)
-    return [
-        *columns,
-        _column("labeled", "rows labeled k", "count", before.labeled),
-        _column("accuracy", "share of the rows predicted k that are k", "percent", accuracy),
-        _column("class ECE, T\u00a0=\u00a01", _CLASS_ECE, "percent", before.error()),
-        _column(f"class ECE, {at}", _CLASS_ECE, "percent", after.error()),
-    ]
+
+
+def _expected_columns(findings: Findings) -> list[dict[str, Any]]:
+    """Precision, recall and F1 that the main temperature leads to expect, with their intervals."""
+    about = findings.fits.about
+    sums = [findings.by_class[t] for t in about.ends]
+    right = np.stack([each.confidence for each in sums])
+    predicted = np.stack([each.predicted for each in sums])
+    mass = np.stack([each.mass for each in sums])
+    found = list(class_performance(right, predicted, mass, findings.curve.weight))
+    meanings = {
+        "precision": "mean probability of k over the rows predicted k",
+        "recall": "share of the probability of k that lies in the rows predicted k",
+        "f1": "harmonic mean of expected precision and recall",
+    }
+    columns = []
+    for name, meaning in meanings.items():
+        values = [getattr(each, name) for each in found]
+        known = np.array([[np.nan] * 3 if v is None else [v.value, v.low, v.high] for v in values])
+        title = "expected F1" if name == "f1" else f"expected {name}"
+        column = _column(title, meaning, "percent", known[:, 0])
+        if about.interval is not None:
+            column |= {"low": known[:, 1].round(4), "high": known[:, 2].round(4)}
+        columns.append(column)
+    return columns
 
 
 def _column(title: str, meaning: str, kind: str, values: Float64) -> dict[str, Any]:
     return {"title": title, "meaning": meaning, "kind": kind, "values": _significant(values)}
-
-
-def _mean_confidence(classes: Classes) -> Float64:
-    return _ratio(classes.confidence, classes.predicted)
 
 
 def _ratio(part: Float64, whole: Float64) -> Float64:
@@ -210,7 +242,7 @@ def _significant(values: Float64) -> list[float]:
 def _division(findings: Findings) -> dict[str, Any]:
     """The histograms of S_k; a class that is never predicted may still have members."""
     members = findings.members
-    order = np.lexsort((np.arange(members.classes), -findings.before.predicted))
+    order = np.argsort(-findings.before.predicted, kind="stable")
     shown: Array = np.sort(order[:_MOST_DIVISIONS])
     return {
         "edges": _significant(EDGES),

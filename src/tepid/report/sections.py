@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tepid.methods.advice import judged
+from tepid.report.acceptance import acceptance_section, describe_expectation
 from tepid.report.findings import Findings, Slider, Stop
 from tepid.report.images import Image, Images
 from tepid.report.page import Section, details, escape, no_breaks, paragraph, percent, table
@@ -15,18 +15,15 @@ from tepid.temperature import Temperature
 _EVIDENCE = {
     "temperature": "the labels of every row",
     "accuracy": "the model's accuracy",
-    "few-labels": "labels of a few rows",
-    "models": "other models on the same rows",
-    "source": "an older labeled set",
-    "guarded": "the logits alone, cautiously",
     "odds": "the logits alone, by the odds of each class",
     "uts": "the logits alone, by UTS",
-    "uts-debiased": "the logits alone, by UTS with its bias removed",
 }
-_NEXT = {
-    "use": "divide logits by this T from now on, as the command tepid apply does.",
-    "check": "hold the implied accuracy against what is known of the model before using this T.",
-    "do not use": "keep T = 1 until there is more evidence.",
+_KINDS = {
+    "labels": "labels",
+    "accuracy": "an accuracy",
+    "models": "other models",
+    "reference": "a reference model",
+    "source": "an older labeled set",
 }
 _IN_SAMPLE = (
     "What was found from labels is measured here on the rows that it was found from, which "
@@ -41,8 +38,9 @@ def all_sections(
     sections = [
         _in_short(findings, slider),
         _slider(findings),
+        acceptance_section(findings),
         _reliability(slider) if findings.labeled else None,
-        _classes(),
+        _classes(findings),
         _example_rows(findings, names, images),
         _groups(findings.fits.temperatures),
     ]
@@ -52,14 +50,14 @@ def all_sections(
 def facts(findings: Findings) -> str:
     """The size of the data in one line."""
     labeled = "with labels" if findings.labeled else "without labels"
-    return f"{_count_rows(findings)}, {findings.tails.classes:,} classes, {labeled}"
+    return f"{_count_rows(findings)}, {findings.classes:,} classes, {labeled}"
 
 
 def _in_short(findings: Findings, slider: Slider) -> Section:
     """The result, its evidence, whether to trust it, and what to do next."""
     fits = findings.fits
     main = fits.temperatures[fits.main]
-    verdict, _ = _verdict(main)
+    verdict = _verdict(main)
     what, why = _headline(main)
     headline = f"<strong>{escape(what)}</strong> {escape(why)}"
     parts = [
@@ -67,7 +65,7 @@ def _in_short(findings: Findings, slider: Slider) -> Section:
         paragraph(_origin(main)),
     ]
     stop = slider.stop_of(fits.main)
-    if stop is not None and main.status != "abstained":
+    if stop is not None and main.value != 1:
         parts.append(paragraph(_effect(findings, slider.stops[slider.uncalibrated], stop)))
     parts.append(paragraph(_next_step(findings)))
     if main.warnings:
@@ -79,21 +77,30 @@ def _in_short(findings: Findings, slider: Slider) -> Section:
     return Section("short", "In short", "".join(parts))
 
 
-def _verdict(temperature: Temperature) -> tuple[str, str]:
-    if temperature.method not in _EVIDENCE and temperature.status == "ok":
-        return "check", "its method is not one of tepid's"
-    return judged(temperature)
+def _verdict(temperature: Temperature) -> str:
+    """The verdict; an exact method has none, and labels of every row settle T."""
+    if temperature.verdict is not None:
+        return temperature.verdict
+    settled = temperature.method == "temperature" and temperature.status == "ok"
+    return "use" if settled else "check"
 
 
 def _headline(temperature: Temperature) -> tuple[str, str]:
-    verdict, reason = _verdict(temperature)
     t = f"T = {temperature.value:.4g}"
-    kept = "Keep T = 1." if temperature.status == "abstained" else f"Do not use {t}."
-    what = {"use": f"Use {t}.", "check": f"Check {t} before you use it.", "do not use": kept}
-    return what[verdict], reason[:1].upper() + reason[1:] + "."
+    what = {"use": f"Use {t}.", "check": f"Check {t} before you use it.", "keep": "Keep T = 1."}
+    why = temperature.reason
+    if temperature.verdict is None:
+        why = {
+            "temperature": "It minimizes the log loss of the labels.",
+            "accuracy": "It is as good as the accuracy that was given.",
+        }.get(temperature.method, "The method has no verdict; tepid.calibrate gives one.")
+    return what[_verdict(temperature)], why
 
 
 def _evidence(temperature: Temperature) -> str:
+    if temperature.method == "calibrate":
+        given = [_KINDS.get(kind, kind) for kind in temperature.evidence if kind != "logits"]
+        return " and ".join(["the logits", *given]) if given else "the logits alone"
     return _EVIDENCE.get(temperature.method, f"the method {temperature.method}")
 
 
@@ -101,20 +108,13 @@ def _origin(t: Temperature) -> str:
     """The evidence from which T was found, and the accuracy that it implies."""
     size = f"({t.samples:,} rows, {t.classes:,} classes)"
     accuracy = percent(t.implied_accuracy)
-    if t.status == "abstained":
-        return (
-            f"No temperature was found from {_evidence(t)} {size}. T = 1 implies an accuracy of "
-            f"{accuracy}, the mean confidence of those rows; if the model is right more or less "
-            "often than that, it needs another temperature."
-        )
     interval = ""
     if t.interval is not None:
-        kind = "range" if t.method == "accuracy" else "95 % interval"
-        interval = f", {kind} {t.interval[0]:.4g} to {t.interval[1]:.4g},"
+        interval = f", 95 % interval {t.interval[0]:.4g} to {t.interval[1]:.4g},"
     return (
-        f"T = {t.value:.4g}{interval} was found from {_evidence(t)} {size}. It implies an accuracy "
-        f"of {accuracy}, the mean confidence of those rows at this temperature; if the model is "
-        "right more or less often than that, T is wrong."
+        f"T = {t.value:.4g}{interval} comes from {_evidence(t)} {size}. It implies an accuracy "
+        f"of {accuracy}, the mean confidence of those rows at this temperature. If the model's "
+        "true accuracy differs, ECE is at least that difference."
     )
 
 
@@ -127,7 +127,7 @@ def _effect(findings: Findings, before: Stop, after: Stop) -> str:
             f"{percent(after.confidence)} at this T."
         )
     return (
-        f"The labels of {rows} say {percent(findings.accuracy)}. The mean "
+        f"The accuracy by the labels of {rows} is {percent(findings.accuracy)}. The mean "
         f"confidence goes from {percent(before.confidence)} at T = 1 to "
         f"{percent(after.confidence)}, the calibration error (ECE) from {percent(before.ece)} to "
         f"{percent(after.ece)}, and the NLL from {before.nll:.4f} to {after.nll:.4f}."
@@ -139,14 +139,14 @@ def _count_rows(findings: Findings) -> str:
 
 
 def _next_step(findings: Findings) -> str:
-    if findings.fits.would_help:
-        return f"What would help most: {findings.fits.would_help}."
     main = findings.fits.temperatures[findings.fits.main]
-    if findings.labeled and main.method not in ("temperature", "accuracy"):
-        return (
-            "Next: these rows have labels, which settle T; tepid fit --labels finds it from them."
-        )
-    return f"Next: {_NEXT[_verdict(main)[0]]}"
+    if findings.labeled and main.method != "temperature" and "labels" not in main.evidence:
+        return "Next: these rows have labels; tepid fit --labels finds T from them."
+    if main.next_step:
+        return f"Next: {main.next_step}"
+    if _verdict(main) == "use":
+        return "Next: divide logits by this T from now on, as the command tepid apply does."
+    return "Next: compare the implied accuracy with what is known of the model."
 
 
 def _methods(findings: Findings, slider: Slider) -> str:
@@ -155,8 +155,8 @@ def _methods(findings: Findings, slider: Slider) -> str:
     body = [["uncalibrated", "nothing", "1.0000", *uncalibrated, "", ""]]
     for name, t in findings.fits.temperatures.items():
         scores = _scores(slider.stop_of(name), labeled=labeled)
-        verdict, _ = _verdict(t)
-        body.append([name, _evidence(t), f"{t.value:.4f}", *scores, t.status, verdict])
+        row = [name, _evidence(t), f"{t.value:.4f}", *scores, t.status, t.verdict or ""]
+        body.append(row)
     columns = ["ECE", "NLL"] if labeled else []
     head = ["method", "found from", "T", "mean confidence", *columns, "status", "verdict"]
     return table("Every temperature, on the rows of this report", head, body)
@@ -226,9 +226,10 @@ def _bins(stop: Stop, caption: str) -> str:
     return table(caption, head, body)
 
 
-def _classes() -> Section:
+def _classes(findings: Findings) -> Section:
     """The class table, which the scripts fill."""
     inside = (
+        f"{paragraph(describe_expectation(findings))}"
         '<div class="tools"><label>Find a class <input type="search" id="find"></label>'
         '<p id="found" role="status"></p></div>'
         '<div class="scroll" tabindex="0" role="region" aria-label="Classes">'
@@ -246,16 +247,16 @@ def _classes() -> Section:
 def _example_rows(findings: Findings, names: Sequence[str], images: Images | None) -> Section:
     """Example rows with their confidence before and after, as in the paper's Figures 2 and 3."""
     after = f"T = {findings.after.temperature:.4g}"
-    kinds = {
-        "Right: drawn by a fixed lot": findings.examples.right,
-        "Wrong: the surest mistakes": findings.examples.wrong,
-        "Rows whose confidence moved most": findings.examples.moved,
+    titles = {
+        "right": "Right: drawn by a fixed lot",
+        "wrong": "Wrong: the surest mistakes",
+        "moved": "Rows whose confidence moved most",
     }
     parts = [paragraph(f"Confidence at T = 1 and at {after} ({findings.fits.shown}).")]
-    for title, rows in kinds.items():
+    for kind, rows in findings.examples.items():
         cards = "".join(_card(example, names, images, after) for example in rows.examples())
         if cards:
-            parts.append(f'<h3>{escape(title)}</h3><ul class="gallery">{cards}</ul>')
+            parts.append(f'<h3>{titles[kind]}</h3><ul class="gallery">{cards}</ul>')
     return Section("rows", "Some rows", "".join(parts))
 
 

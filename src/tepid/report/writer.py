@@ -9,6 +9,7 @@ from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
 from tepid.methods.unsupervised import check_repeatable
 from tepid.report import page, sections
+from tepid.report.acceptance import acceptance_data
 from tepid.report.findings import fit_temperatures, make_slider, name_fits, sum_findings
 from tepid.report.images import Images, open_images
 from tepid.sources import open_source
@@ -33,17 +34,17 @@ def write(
 ) -> None:
     """Write a report on these logits as one HTML file that needs no network.
 
-    `temperatures` are results of `uts`, `load` and the other functions, in a sequence or by
-    name; the report is about the first. Without any, the report fits its own: UTS and `guarded`,
-    and with labels also the temperature of the labels and that of their accuracy. Those two are
-    then measured on the rows to which they were fitted.
+    `temperatures` are results of `tepid.calibrate`, `tepid.load` and the exact methods, in a
+    sequence or by name; the report is about the first. Without any, the report fits its own:
+    `calibrate` on logits alone and UTS, and with labels also the temperature of the labels and that
+    of their accuracy. Those two are then measured on the rows to which they were fitted.
 
     `names` are the class names, or a file with one on each line. `images` are one for each row:
     uint8 (n, h, w) or (n, h, w, 3), a mapping from row numbers to such arrays, a file of either
     (`.npz` with `images` and optionally `image_rows`), or a folder of image files in the order of
     their names.
 
-    The rows are read at most five times in most cases, and twice if `temperatures` are given. They
+    The rows are read three times, and twice if `temperatures` are given. They
     are never held in memory, and the size of the report does not depend on their number.
     """
     source = open_source(logits, labels=labels, columns=columns, probabilities=probabilities)
@@ -54,15 +55,15 @@ def write(
     _check(opened, given, source.rows, source.classes)  # before reading, if the size is known
     fits = name_fits(temperatures) if len(temperatures) else fit_temperatures(source, engine)
     findings = sum_findings(source, fits, engine, None if opened is None else opened.among)
-    classes = findings.tails.classes
-    _check(opened, given, findings.rows_read, classes)
-    shown = [str(k) for k in range(classes)] if given is None else given
+    _check(opened, given, findings.rows_read, findings.classes)
+    shown = [str(k) for k in range(findings.classes)] if given is None else given
     slider = make_slider(findings)
     text = page.render(
         title or f"Calibration of {source.name}",
         sections.facts(findings),
         sections.all_sections(findings, slider, shown, opened),
-        page.chart_data(findings, slider, shown),
+        page.chart_data(findings, slider, shown)
+        | {"acceptance": acceptance_data(findings, slider)},
     )
     with atomic_write(path) as file:
         file.write(text.encode(errors="replace"))  # file names may hold lone surrogates

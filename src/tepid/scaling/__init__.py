@@ -1,23 +1,26 @@
 """Calibrators with labels, beyond one temperature.
 
 Each function fits a calibrator to logits and labels. A calibrator is called on logits, returns
-probabilities, and saves to one `.npz`; `load` reads it back. Fitting needs SciPy and scikit-learn
-(`pip install 'tepid[scaling]'`), applying does not.
+probabilities, and saves to one `.npz`; `load` reads it back. Its `method` is the function that
+fitted it, `samples` the number of rows of the fit, and `warnings` say what may be wrong with it.
+Fitting needs SciPy and scikit-learn (`pip install 'tepid[scaling]'`), applying does not.
 """
 
+import os
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tepid import store
 from tepid.scaling.beta_calibration import Betas, beta
-from tepid.scaling.binning import Steps, bbq, histogram
+from tepid.scaling.class_maps import ClassMaps, bbq, histogram, isotonic
 from tepid.scaling.ensemble_scaling import Mixture, ensemble
-from tepid.scaling.isotonic_regression import Lines, isotonic
 from tepid.scaling.linear import Affine, dirichlet, matrix, vector
-from tepid.scaling.storage import load
 
 __all__ = [
     "Affine",
     "Betas",
-    "Lines",
+    "ClassMaps",
     "Mixture",
-    "Steps",
     "bbq",
     "beta",
     "dirichlet",
@@ -28,3 +31,15 @@ __all__ = [
     "matrix",
     "vector",
 ]
+
+Calibrator: TypeAlias = Affine | Betas | ClassMaps | Mixture
+_CHECKS: dict[type[Calibrator], Callable[..., None]]
+_CHECKS = {kind: kind.check for kind in (Affine, Betas, ClassMaps, Mixture)}
+
+
+def load(path: str | os.PathLike[str]) -> Calibrator:
+    """Return the calibrator that `save` wrote, which gives the same probabilities to the last bit.
+
+    Raises `InputError` if the file is damaged.
+    """
+    return store.load(path, _CHECKS)

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from tepid.scaling.calibrator import Calibrator, import_optional
-from tepid.scaling.rows import data_warnings, labeled_rows, log_softmax, softmax, unmasked
+from tepid import store
+from tepid.scaling.calibrator import calibrate, check_counts, import_optional
+from tepid.scaling.rows import data_warnings, labeled, log_softmax, softmax, unmasked
 from tepid.validation import Array, Float64
 
 # Stands for log(1 - p) where all other classes are masked and 1 - p is zero.
@@ -16,16 +17,23 @@ _NOTHING = 1e-7
 _OPTIONS = {"ftol": 1e-13, "gtol": 1e-9, "maxiter": 500}
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Betas(Calibrator):
-    r"""Each class's odds mapped by $a_k \log p - b_k \log(1 - p) + c_k$, then rows renormalised.
+@dataclass(frozen=True, eq=False)
+class Betas:
+    r"""Each class's odds mapped by $a_k \log p - b_k \log(1 - p) + c_k$, then rows renormalized.
 
     A masked class keeps 0. Call it on logits.
     """
 
+    method: str
+    samples: int
+    classes: int
     a: Float64
     b: Float64
     c: Float64
+    warnings: tuple[str, ...] = ()
+
+    __call__ = calibrate
+    save = store.save
 
     @property
     def keeps_argmax(self) -> bool:
@@ -33,14 +41,21 @@ class Betas(Calibrator):
         shared = all(bool((v == v[0]).all()) for v in (self.a, self.b, self.c))
         return shared and bool(self.a[0] + self.b[0] > 0)
 
-    def of_rows(self, z: Float64) -> Float64:
+    def apply(self, z: Float64) -> Float64:
         """Probabilities of checked logits (n, k)."""
         up, down = features_of(z)
         odds = self.a * up + self.b * down + self.c
-        # Renormalised as logarithms, so that no row is left with nothing.
+        # Renormalized as logarithms, so that no row is left with nothing.
         log_p = np.minimum(odds, 0) - np.log1p(np.exp(-np.abs(odds)))
         log_p[np.isneginf(z)] = -np.inf
         return softmax(log_p)
+
+    def check(self) -> None:
+        """Raise unless it can be applied."""
+        check_counts(self.samples, self.classes)
+        store.check_numbers("a", self.a, (self.classes,), 0.0)
+        store.check_numbers("b", self.b, (self.classes,), 0.0)
+        store.check_numbers("c", self.c, (self.classes,))
 
 
 def beta(
@@ -55,13 +70,11 @@ def beta(
     r"""Beta calibration, Kull et al. (2017), one class against the rest.
 
     A logistic regression of the hits on $\log p$ and $-\log(1-p)$ with $a, b \ge 0$, so that every
-    map increases: convex, minimised by SciPy's L-BFGS-B within its bounds. Both logarithms come
+    map increases: convex, minimized by SciPy's L-BFGS-B within its bounds. Both logarithms come
     from the logits and are exact where p or 1 - p underflows. For a separable
     class no finite map is optimal: the fit stops where the loss stops falling, with a warning.
     """
-    rows = labeled_rows(
-        logits, labels, sample_weight, class_axis, columns=columns, probabilities=probabilities
-    )
+    rows = labeled(logits, labels, sample_weight, class_axis, columns, probabilities=probabilities)
     up, down = features_of(rows.z)
     open_ = ~np.isneginf(rows.z) & (down < -_CERTAIN)
     maps = np.array(
@@ -71,15 +84,12 @@ def beta(
         ]
     )
     a, b, c, nll = np.ascontiguousarray(maps.T)
-    return Betas(
-        "beta",
-        samples=len(rows.y),
-        classes=len(maps),
-        a=a,
-        b=b,
-        c=c,
-        warnings=data_warnings(rows) + _separable_warnings(int((nll < _NOTHING).sum())),
-    )
+    separable = int((nll < _NOTHING).sum())
+    warnings = data_warnings(rows)
+    if separable:
+        said = f"{separable} classes are told apart without error, so that no finite map is best."
+        warnings += (said,)
+    return Betas("beta", len(rows.y), len(maps), a, b, c, warnings)
 
 
 def features_of(z: Float64) -> tuple[Float64, Float64]:
@@ -96,12 +106,6 @@ def features_of(z: Float64) -> tuple[Float64, Float64]:
     down = -np.log1p(-np.exp(others))
     down[n, top] = -np.maximum(rest, _CERTAIN)
     return unmasked(up), down
-
-
-def _separable_warnings(classes: int) -> tuple[str, ...]:
-    if not classes:
-        return ()
-    return (f"{classes} classes are told apart without error, so that no finite map is best.",)
 
 
 def _fit_class(up: Float64, down: Float64, hit: Array, u: Float64) -> tuple[float, ...]:

@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tepid import store
 from tepid.errors import InputError
 from tepid.methods import temperature_scaling
-from tepid.scaling.calibrator import Calibrator
+from tepid.scaling.calibrator import calibrate, check_counts
 from tepid.scaling.linear_fit import (
     INTERCEPTS,
     OFF_DIAGONAL,
-    Point,
     Problem,
     Strength,
     choose_strength,
@@ -22,19 +22,19 @@ from tepid.scaling.linear_fit import (
     folds_of,
     one_slope,
 )
-from tepid.scaling.rows import Rows, data_warnings, labeled_rows, log_softmax, softmax, unmasked
+from tepid.scaling.rows import Rows, data_warnings, labeled, log_softmax, softmax, unmasked
 from tepid.validation import Float64
 
 Features = Literal["logits", "log-probabilities"]
 # One number for both of ODIR's strengths, the pair (λ, μ), or None to choose by cross-validation.
 Regularization = float | tuple[float, float] | None
-_TOLERANCE, _STEPS = 1e-9, 500
+_TOLERANCE, _STEPS = 1e-10, 500
 # Squares of smaller and of larger strengths than its inverse overflow.
 _WEAKEST = 1e-100
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Affine(Calibrator):
+@dataclass(frozen=True, eq=False)
+class Affine:
     """The softmax of $W x + b$; call it on logits.
 
     `weight` is W, or its diagonal (k,). A class whose logit is `-inf` keeps probability 0 and adds
@@ -42,11 +42,18 @@ class Affine(Calibrator):
     λ and μ, that were used.
     """
 
+    method: str
+    samples: int
+    classes: int
     features: Features
     weight: Float64
     bias: Float64
     off_diagonal: float
     intercepts: float
+    warnings: tuple[str, ...] = ()
+
+    __call__ = calibrate
+    save = store.save
 
     @property
     def keeps_argmax(self) -> bool:
@@ -54,13 +61,22 @@ class Affine(Calibrator):
         w, b = self.weight, self.bias
         return bool(w.ndim == 1 and w[0] > 0 and (w == w[0]).all() and (b == b[0]).all())
 
-    def of_rows(self, z: Float64) -> Float64:
+    def apply(self, z: Float64) -> Float64:
         """Probabilities of checked logits (n, k)."""
         x = features_of(z, self.features)
         s = x * self.weight if self.weight.ndim == 1 else x @ self.weight.T
         s += self.bias
         s[np.isneginf(z)] = -np.inf
         return softmax(s)
+
+    def check(self) -> None:
+        """Raise unless it can be applied."""
+        check_counts(self.samples, self.classes)
+        k = self.classes
+        store.check_numbers("off_diagonal", self.off_diagonal, (), 0.0)
+        store.check_numbers("intercepts", self.intercepts, (), 0.0)
+        store.check_numbers("weight", self.weight, (k,) if self.weight.ndim == 1 else (k, k))
+        store.check_numbers("bias", self.bias, (k,))
 
 
 def vector(
@@ -75,7 +91,7 @@ def vector(
 ) -> Affine:
     r"""Vector scaling, softmax of $w_k z_k + b_k$, Guo et al. (2017) section 4.2.
 
-    Minimises the NLL $+ \mu \|b\|^2 / K$, the part of ODIR that concerns intercepts; 0 is the
+    Minimizes the NLL $+ \mu \|b\|^2 / K$, the part of ODIR that concerns intercepts; 0 is the
     paper's own fit, None chooses by cross-validation. The logits are taken as they are: a constant
     added to a row, which softmax does not see, changes the answer, so fit and call on one kind.
     A weight may come out negative: classes may change places.
@@ -86,12 +102,10 @@ def vector(
     >>> fitted = vector(2 * logits, labels, regularization=0)
     >>> 2 * fitted.weight
     array([1.0, 1.0, 1.0])
-    >>> fitted.bias[2] - fitted.bias[:2]
-    array([1.0, 1.0])
+    >>> float(fitted.bias[2] - fitted.bias[0])
+    1.0
     """
-    rows = labeled_rows(
-        logits, labels, sample_weight, class_axis, columns=columns, probabilities=probabilities
-    )
+    rows = labeled(logits, labels, sample_weight, class_axis, columns, probabilities=probabilities)
     return _fit("vector", rows, "logits", regularization)
 
 
@@ -107,15 +121,13 @@ def matrix(
 ) -> Affine:
     r"""Matrix scaling, softmax of $W z + b$, with ODIR, Kull et al. (2019) section 3.
 
-    Minimises the NLL $+ \lambda \sum_{i \ne j} w_{ij}^2 / (K(K-1)) + \mu \|b\|^2 / K$, with W
+    Minimizes the NLL $+ \lambda \sum_{i \ne j} w_{ij}^2 / (K(K-1)) + \mu \|b\|^2 / K$, with W
     acting on $z / T$, so that the penalty does not know the scale of the logits. A number is both
     $\lambda$ and $\mu$, a pair one each; None chooses them by cross-validation; 0 is Guo et al.
     (2017), which with K² weights fits anything: at 100 classes and 5000 rows its NLL on other rows
     is far worse than without calibration. The logits are taken as they are, as in `vector`.
     """
-    rows = labeled_rows(
-        logits, labels, sample_weight, class_axis, columns=columns, probabilities=probabilities
-    )
+    rows = labeled(logits, labels, sample_weight, class_axis, columns, probabilities=probabilities)
     return _fit("matrix", rows, "logits", regularization)
 
 
@@ -134,9 +146,7 @@ def dirichlet(
     The same minimum as `matrix`, on the log-probabilities, which are not divided by anything; so a
     constant added to a row changes nothing. A probability that underflows keeps its logarithm.
     """
-    rows = labeled_rows(
-        logits, labels, sample_weight, class_axis, columns=columns, probabilities=probabilities
-    )
+    rows = labeled(logits, labels, sample_weight, class_axis, columns, probabilities=probabilities)
     return _fit("dirichlet", rows, "log-probabilities", regularization)
 
 
@@ -152,10 +162,13 @@ def _fit(method: str, rows: Rows, features: Features, regularization: Regulariza
     given = _check_strength(regularization)
     temperature = temperature_scaling(rows.z, rows.y, sample_weight=rows.u).value
     scale = temperature if features == "logits" else 1.0
-    problem = _problem(rows, features_of(rows.z, features) / scale)
+    inputs = np.column_stack([features_of(rows.z, features) / scale, np.ones(len(rows.y))])
+    masked = np.isneginf(rows.z)
+    u = rows.u / rows.u.sum()
+    problem = Problem(inputs, masked if masked.any() else None, rows.y, u)
     first = one_slope(scale / temperature, k, full=full)
     used, warnings = _find_strength(problem, rows.z, given, first)
-    point, ended = descend(problem, used, first, _TOLERANCE, _STEPS)
+    table, ended = descend(problem, used, first, _TOLERANCE, _STEPS)
     if not ended:
         warnings += (f"The descent was stopped after {_STEPS} steps, short of the optimum.",)
     return Affine(
@@ -163,18 +176,12 @@ def _fit(method: str, rows: Rows, features: Features, regularization: Regulariza
         samples=len(rows.y),
         classes=k,
         features=features,
-        weight=point.weight / scale,
-        bias=point.b,
+        weight=(table[:, :-1] if full else table[:, 0]) / scale,
+        bias=np.ascontiguousarray(table[:, -1]),
         off_diagonal=used.off_diagonal if full else 0.0,
         intercepts=used.intercepts,
-        warnings=data_warnings(rows) + _size_warnings(problem, used, full=full) + warnings,
+        warnings=data_warnings(rows) + _size_warnings(len(rows.y), first.size, used) + warnings,
     )
-
-
-def _problem(rows: Rows, x: Float64) -> Problem:
-    masked = np.isneginf(rows.z)
-    inputs = np.column_stack([x, np.ones(len(x))])
-    return Problem(inputs, masked if masked.any() else None, rows.y, rows.u / rows.u.sum())
 
 
 def _check_strength(regularization: Regularization) -> Strength | None:
@@ -194,7 +201,7 @@ def _is_strength(value: object) -> bool:
 
 
 def _find_strength(
-    problem: Problem, z: Float64, given: Strength | None, first: Point
+    problem: Problem, z: Float64, given: Strength | None, first: Float64
 ) -> tuple[Strength, tuple[str, ...]]:
     """The regularization to use, and warnings about its choice."""
     if given is not None:
@@ -214,10 +221,8 @@ def _find_strength(
     return choice.strength, (sentence,)
 
 
-def _size_warnings(problem: Problem, used: Strength, *, full: bool) -> tuple[str, ...]:
-    n, k = problem.x.shape
-    parameters = k * (k + 1) if full else 2 * k
-    if parameters <= n:
+def _size_warnings(rows: int, parameters: int, used: Strength) -> tuple[str, ...]:
+    if parameters <= rows:
         return ()
     held = "only the regularization holds them" if max(used) else "nothing holds them"
-    return (f"There are more parameters ({parameters}) than rows ({n}), and {held}.",)
+    return (f"There are more parameters ({parameters}) than rows ({rows}), and {held}.",)

@@ -1,13 +1,10 @@
 r"""The fit of an affine map: minimize NLL plus ODIR, and choose ODIR's strength.
 
-The matrix is kept as $W = \mathrm{diag}(w) + M$ with the ridge on all of M: since w is free, M has
-no diagonal at the optimum, and what is left is the off-diagonal penalty. The intercepts are one
-more column of M, whose feature is the constant $\sqrt{\lambda / (\mu (K-1))}$, which turns
-$\mu\|b\|^2/K$ into the same ridge. So one number, $\lambda/(K(K-1))$, is the penalty of every
-entry, and M can be rotated into axes along which the loss is close to round.
+A map is one array: (k, k + 1), the matrix and the intercepts as its last column, or (k, 2), the
+diagonal and the intercepts. ODIR is a penalty of each entry's square: $\lambda / (K(K-1))$ off the
+diagonal, none on it, and $\mu / K$ on the intercepts.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,14 +17,11 @@ from tepid.validation import Array, Float64, Int64
 
 # A batch's scores fit in the processor's cache, and its rows suffice for a fast product.
 _SCORES, _ROWS = 1 << 15, 256
-# Curvatures below these shares of the largest count as these: a direction that the data hardly
-# see must not be stretched without bound.
-_FLATTEST_CLASS, _FLATTEST_FEATURE = 1e-3, 1e-6
-_TINY = 1e-12
+# A curvature below this share of its column's largest counts as this: a direction that the data
+# hardly see must not be stretched without bound.
+_FLATTEST, _TINY = 1e-3, 1e-12
 # An unregularized mean loss below this has no minimum: the classes are separable.
 _SEPARATED = 4e-4
-# Steps after which the axes are computed again.
-_FIRST = (10, 20)
 # Fewer folds for many classes, where one fit takes seconds.
 _FOLDS, _FEWER_FOLDS, _MANY_CLASSES = 5, 3, 500
 # Strengths from strong to weak. There are K times as many weights off the diagonal.
@@ -50,40 +44,21 @@ class Problem:
     y: Int64
     u: Float64
 
-    @property
-    def x(self) -> Float64:
-        """The features (n, k)."""
-        return self.inputs[:, :-1]
-
-    def batches(self) -> Iterator[slice]:
-        """Slices of rows whose scores fit in the cache."""
-        n, k = self.x.shape
+    def batches(self) -> Iterator["Problem"]:
+        """The rows in batches whose scores fit in the cache; weights are as in the whole."""
+        n, k = len(self.y), self.inputs.shape[1]
         step = max(_SCORES // k, _ROWS)
-        return (slice(start, min(start + step, n)) for start in range(0, n, step))
+        return (self.rows(slice(start, start + step)) for start in range(0, n, step))
+
+    def rows(self, chosen: slice | Array) -> "Problem":
+        """Some of the rows."""
+        masked = None if self.masked is None else self.masked[chosen]
+        return Problem(self.inputs[chosen], masked, self.y[chosen], self.u[chosen])
 
     def part(self, chosen: Array) -> "Problem":
         """Some of the rows, their weights again summing to one."""
-        u = self.u[chosen]
-        masked = None if self.masked is None else self.masked[chosen]
-        return Problem(self.inputs[chosen], masked, self.y[chosen], u / u.sum())
-
-
-class Point(NamedTuple):
-    """The map: diag(w) + m and the intercepts b; m is None where only a diagonal is fitted."""
-
-    w: Float64
-    m: Float64 | None
-    b: Float64
-
-    @property
-    def weight(self) -> Float64:
-        """The diagonal, or the whole matrix."""
-        return self.w if self.m is None else np.diag(self.w) + self.m
-
-    @property
-    def table(self) -> Float64 | None:
-        """The whole matrix with the intercepts as its last column."""
-        return None if self.m is None else np.column_stack([self.weight, self.b])
+        part = self.rows(chosen)
+        return Problem(part.inputs, part.masked, part.y, part.u / part.u.sum())
 
 
 class Strength(NamedTuple):
@@ -92,15 +67,15 @@ class Strength(NamedTuple):
     off_diagonal: float
     intercepts: float
 
-    def ridge(self, classes: int) -> float:
-        """The penalty of every entry of M."""
-        return self.off_diagonal / (classes * (classes - 1))
-
-    def constant(self, classes: int) -> float:
-        """The feature that belongs to the intercepts."""
-        both = self.off_diagonal > 0 and self.intercepts > 0
-        ratio = self.off_diagonal / self.intercepts if both else 1.0
-        return math.sqrt(ratio / (classes - 1))
+    def penalty(self, table: Float64) -> Float64:
+        """The factor of each entry's square."""
+        k = len(table)
+        penalty = np.zeros(table.shape)
+        if is_full(table):
+            penalty[:] = self.off_diagonal / (k * (k - 1))
+            np.fill_diagonal(penalty, 0.0)
+        penalty[:, -1] = self.intercepts / k
+        return penalty
 
 
 class Choice(NamedTuple):
@@ -111,202 +86,131 @@ class Choice(NamedTuple):
     temperature: float
 
 
-def one_slope(slope: float, classes: int, *, full: bool) -> Point:
+def one_slope(slope: float, classes: int, *, full: bool) -> Float64:
     """The map that multiplies every feature by the slope: temperature scaling."""
-    m = np.zeros((classes, classes)) if full else None
-    return Point(np.full(classes, slope), m, np.zeros(classes))
+    matrix = slope * np.eye(classes) if full else np.full((classes, 1), slope)
+    return np.column_stack([matrix, np.zeros(classes)])
 
 
-def loss(problem: Problem, point: Point) -> float:
+def is_full(table: Float64) -> bool:
+    """Whether a map has a matrix and not only a diagonal; there are at least two classes."""
+    return bool(table.shape[1] > 2)
+
+
+def loss(problem: Problem, table: Float64) -> float:
     """The weighted mean NLL."""
-    table = point.table
-    parts = (
-        residuals(scores(problem, point, table, rows), problem.y[rows], problem.u[rows])
-        for rows in problem.batches()
-    )
-    return float(sum(parts))
+    return float(sum(residuals(scores(b, table), b.y, b.u) for b in problem.batches()))
 
 
-def slopes(problem: Problem, point: Point) -> tuple[float, Point]:
-    """The NLL, and its gradient in the form of a point."""
-    k, table = len(point.w), point.table
-    total, by = 0.0, np.zeros((2, k) if table is None else (k, k + 1))
-    for rows in problem.batches():
-        s = scores(problem, point, table, rows)
-        total += residuals(s, problem.y[rows], problem.u[rows])
-        if table is None:
-            by[0] += np.einsum("ij,ij->j", s, problem.x[rows])
-            by[1] += np.ones(len(s)) @ s
-        else:
-            by += s.T @ problem.inputs[rows]
-    if table is None:
-        return total, Point(by[0], None, by[1])
-    return total, Point(np.diag(by).copy(), by[:, :-1], by[:, -1])
+def slopes(problem: Problem, table: Float64) -> tuple[float, Float64]:
+    """The NLL and its gradient."""
+    total, by = 0.0, np.zeros(table.shape)
+    for batch in problem.batches():
+        s = scores(batch, table)
+        total += residuals(s, batch.y, batch.u)
+        by += _products(s, batch.inputs, full=is_full(table))
+    return total, by
 
 
-def scores(problem: Problem, point: Point, table: Float64 | None, rows: slice) -> Float64:
-    """The map of some rows, `-inf` where masked; `table` is the point's own."""
+def scores(problem: Problem, table: Float64) -> Float64:
+    """The map of all rows, `-inf` where masked."""
     s: Float64
-    if table is None:
-        s = problem.x[rows] * point.w
-        s += point.b
+    if is_full(table):
+        s = problem.inputs @ table.T
     else:
-        s = problem.inputs[rows] @ table.T
+        s = problem.inputs[:, :-1] * table[:, 0]
+        s += table[:, 1]
     if problem.masked is not None:
-        s[problem.masked[rows]] = -np.inf
+        s[problem.masked] = -np.inf
     return s
 
 
+def _products(s: Float64, inputs: Float64, *, full: bool) -> Float64:
+    """The sum over rows of s times the inputs, for every entry of a map."""
+    if full:
+        return np.asarray(s.T @ inputs)
+    return np.column_stack([np.einsum("ij,ij->j", s, inputs[:, :-1]), s.sum(axis=0)])
+
+
+def _curvature(problem: Problem, table: Float64) -> Float64:
+    """The second derivative of the NLL by each entry alone."""
+    total = np.zeros(table.shape)
+    for batch in problem.batches():
+        p = scores(batch, table)
+        residuals(p, batch.y, np.ones(len(p)))
+        p[np.arange(len(p)), batch.y] += 1
+        p *= batch.u[:, None] * (1 - p)
+        total += _products(p, batch.inputs**2, full=is_full(table))
+    least = np.maximum(_FLATTEST * total.max(axis=0), _TINY)
+    return np.asarray(np.maximum(total, least))
+
+
 def descend(
-    problem: Problem, strength: Strength, at: Point, tolerance: float, most: int
-) -> tuple[Point, bool]:
+    problem: Problem, strength: Strength, first: Float64, tolerance: float, most: int
+) -> tuple[Float64, bool]:
     """The minimum by SciPy's L-BFGS-B, and whether it was reached within `most` steps.
 
     It is reached when the loss changes by less than the tolerance, or when an unregularized loss
-    is nearly zero: then there is no minimum. The axes are computed again after the first steps,
-    which lead far from where they were right.
+    is nearly zero: then there is no minimum. Every entry is scaled by its curvature at `first`.
     """
-    ended = False
-    for steps in (*_FIRST, most):
-        if not ended:
-            at, ended = _minimize(problem, strength, at, _moments(problem, at), (tolerance, steps))
-    return at, ended
-
-
-class _Moments(NamedTuple):
-    r"""What the Hessian of the NLL at a point is made of.
-
-    `of_classes` is the mean of $\mathrm{diag}(p) - p p^T$ over the rows, `of_features` that of
-    $x x^T$ and `mean` that of x; `of_diagonal` is the curvature by each w alone.
-    """
-
-    of_classes: Float64
-    of_features: Float64 | None
-    mean: Float64
-    of_diagonal: Float64
-
-
-def _moments(problem: Problem, at: Point) -> _Moments:
-    """The moments, in one pass."""
-    table = at.table
-    k = problem.x.shape[1]
-    p_mean, x_mean, diagonal = np.zeros((3, k))
-    pp, xx = np.zeros((k, k)), None if at.m is None else np.zeros((k, k))
-    for rows in problem.batches():
-        x, u = problem.x[rows], problem.u[rows, None]
-        p = scores(problem, at, table, rows)
-        residuals(p, problem.y[rows], np.ones(len(x)))
-        p[np.arange(len(x)), problem.y[rows]] += 1
-        up, ux = u * p, u * x
-        p_mean += up.sum(axis=0)
-        x_mean += ux.sum(axis=0)
-        pp += up.T @ p
-        diagonal += np.einsum("ij,ij,ij->j", up * (1 - p), x, x)
-        if xx is not None:
-            xx += ux.T @ x
-    return _Moments(np.diag(p_mean) - pp, xx, x_mean, np.maximum(diagonal, _TINY))
-
-
-def _minimize(
-    problem: Problem, strength: Strength, at: Point, known: _Moments, stop: tuple[float, int]
-) -> tuple[Point, bool]:
-    k = len(at.w)
-    ridge, constant = strength.ridge(k), strength.constant(k)
-    of_classes, of_features, curvature = _axes(known, constant)
-    stretch, narrow = 1 / np.sqrt(curvature + 2 * ridge), 1 / np.sqrt(known.of_diagonal)
-
-    def point(v: Float64) -> tuple[Point, Float64]:
-        rest = of_classes @ (stretch * v[k:].reshape(stretch.shape)) @ of_features.T
-        m = None if at.m is None else rest[:, :-1]
-        return Point(narrow * v[:k], m, constant * rest[:, -1]), rest
+    penalty = strength.penalty(first)
+    scale = 1 / np.sqrt(_curvature(problem, first) + 2 * penalty)
 
     def value(v: Float64) -> tuple[float, Float64]:
-        here, rest = point(v)
-        total, by = slopes(problem, here)
-        by_rest = _joined(by.m, constant * by.b) + 2 * ridge * rest
-        by_rest = stretch * (of_classes.T @ by_rest @ of_features)
-        total += ridge * float(np.vdot(rest, rest))
-        return total, np.concatenate([narrow * by.w, by_rest.ravel()])
-
-    rest = of_classes.T @ _joined(at.m, at.b / constant) @ of_features
-    first = np.concatenate([at.w / narrow, (rest / stretch).ravel()])
-    options = {"ftol": stop[0], "gtol": 1e-9, "maxiter": stop[1], "maxfun": 2 * stop[1]}
+        table = scale * v.reshape(scale.shape)
+        total, by = slopes(problem, table)
+        total += float(np.vdot(penalty * table, table))
+        return total, (scale * (by + 2 * penalty * table)).ravel()
 
     def separated(intermediate_result: Any) -> None:
-        if not ridge and intermediate_result.fun < _SEPARATED:
+        if not penalty.any() and intermediate_result.fun < _SEPARATED:
             raise StopIteration
 
+    options = {"ftol": tolerance, "gtol": 1e-9, "maxiter": most, "maxfun": 2 * most}
     found = import_optional("scipy.optimize", "minimize")(
-        value, first, jac=True, method="L-BFGS-B", options=options, callback=separated
+        value,
+        (first / scale).ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        options=options,
+        callback=separated,
     )
-    return point(found.x)[0], bool(found.status != 1)
+    return scale * found.x.reshape(scale.shape), bool(found.status != 1)
 
 
-def _axes(known: _Moments, constant: float) -> tuple[Float64, Float64, Float64]:
-    r"""Rotations of the classes and of the features, and the curvatures along both.
-
-    They are the axes of $A \otimes G$, A and G being the moments of classes and of features with
-    the constant; the Hessian is close to that product.
-    """
-    values, of_classes = np.linalg.eigh(known.of_classes)
-    a = np.maximum(values, max(_FLATTEST_CLASS * values[-1], _TINY))
-    if known.of_features is None:
-        return of_classes, np.ones((1, 1)), a[:, None] * constant**2
-    k = len(known.mean)
-    g = np.empty((k + 1, k + 1))
-    g[:k, :k], g[:k, k], g[k, :k] = known.of_features, constant * known.mean, constant * known.mean
-    g[k, k] = constant**2
-    values, of_features = np.linalg.eigh(g)
-    least = _FLATTEST_FEATURE * float(np.trace(known.of_features)) / k
-    return of_classes, of_features, np.outer(a, np.maximum(values, max(least, _TINY)))
-
-
-def _joined(m: Any, b: Float64) -> Float64:
-    return b[:, None] if m is None else np.column_stack([m, b])
-
-
-def choose_strength(problem: Problem, folds: Int64, first: Point) -> Choice:
+def choose_strength(problem: Problem, folds: Int64, first: Float64) -> Choice:
     """The strength with the least held-out NLL.
 
     The strength of the intercepts is chosen with a diagonal matrix, then the strength off the
     diagonal. `first` is the temperature, where every descent begins.
     """
     path = [Strength(intercepts, intercepts) for intercepts in INTERCEPTS]
-    choice = _best(problem, folds, path, first._replace(m=None))
-    if first.m is None:
+    diagonal = one_slope(first[0, 0], len(first), full=False)
+    choice = _best(problem, folds, path, diagonal)
+    if not is_full(first):
         return choice
     path = [Strength(off, choice.strength.intercepts) for off in OFF_DIAGONAL]
     return _best(problem, folds, path, first)
 
 
-def _best(problem: Problem, folds: Int64, path: list[Strength], first: Point) -> Choice:
+def _best(problem: Problem, folds: Int64, path: list[Strength], first: Float64) -> Choice:
     """The best strength of a path, which ends when the held-out loss grows.
 
     Each fold's fit starts where its last one ended.
     """
-    points = [first] * (int(folds.max()) + 1)
+    tables = [first] * (int(folds.max()) + 1)
     losses: list[float] = []
     for strength in path:
-        points = [
-            _refit(problem.part(folds != fold), strength, point)
-            for fold, point in enumerate(points)
+        tables = [
+            descend(problem.part(folds != fold), strength, table, _TOLERANCE, _STEPS)[0]
+            for fold, table in enumerate(tables)
         ]
-        losses.append(_held_out_loss(problem, folds, points))
+        # Each row counts under the fit that did not see it.
+        losses.append(sum(loss(problem.rows(folds == f), t) for f, t in enumerate(tables)))
         if losses[-1] > min(losses) * (1 + _WORSE):
             break
     best = int(np.argmin(losses))
-    return Choice(path[best], losses[best], loss(problem, first._replace(m=None)))
-
-
-def _refit(kept: Problem, strength: Strength, point: Point) -> Point:
-    return descend(kept, strength, point, _TOLERANCE, _STEPS)[0]
-
-
-def _held_out_loss(problem: Problem, folds: Int64, points: list[Point]) -> float:
-    """The mean NLL of all rows, each under the fit that did not see it."""
-    shares = [float(problem.u[folds == fold].sum()) for fold in range(len(points))]
-    parts = (loss(problem.part(folds == fold), point) for fold, point in enumerate(points))
-    return sum(share * part for share, part in zip(shares, parts, strict=True))
+    return Choice(path[best], losses[best], loss(problem, first))
 
 
 def folds_of(z: Float64) -> Int64:

@@ -21,22 +21,14 @@ class Rows(NamedTuple):
     u: Float64
 
 
-class Column(NamedTuple):
-    """A class's probability p in the rows where it is not masked, its hits, and their weights."""
-
-    p: Float64
-    hit: Float64
-    u: Float64
-
-
-def labeled_rows(
+def labeled(
     logits: Any,
     labels: Any,
     sample_weight: Any,
     class_axis: int | None,
+    columns: Any,
     *,
-    columns: Any = None,
-    probabilities: bool = False,
+    probabilities: bool,
 ) -> Rows:
     """The rows of positive weight; raises for a row that cannot be used and names it."""
     source = open_source(
@@ -65,18 +57,6 @@ def labeled_rows(
         got = f"class {y[row]}, whose logit is -inf,"
         raise RowError("labels", "name a class that is not masked", got, int(kept[row]))
     return Rows(z, y, u[kept])
-
-
-def columns_of(rows: Rows, p: Float64) -> list[Column]:
-    """The columns of all classes, each against the rest."""
-    k = p.shape[1]
-    p = np.ascontiguousarray(p.T)
-    masked = np.isneginf(rows.z)
-    hits = [np.asarray(rows.y == j, np.float64) for j in range(k)]
-    if not masked.any():
-        return [Column(p[j], hits[j], rows.u) for j in range(k)]
-    kept = [~masked[:, j] for j in range(k)]
-    return [Column(p[j][kept[j]], hits[j][kept[j]], rows.u[kept[j]]) for j in range(k)]
 
 
 def usable(logits: Array) -> Float64:
@@ -116,15 +96,6 @@ def log_softmax(z: Float64) -> Float64:
 def unmasked(z: Float64) -> Float64:
     """The logits with 0 for a masked class, so that it adds nothing to a product."""
     return np.where(np.isneginf(z), 0.0, z)
-
-
-def renormalize(columns: Float64, p: Float64) -> Float64:
-    """Divide rows by their sum; a row of zeros falls back to its uncalibrated softmax p.
-
-    This cannot happen to a row of the fit, whose own label counts in its bin.
-    """
-    total = columns.sum(axis=1, keepdims=True)
-    return np.where(total > 0, columns / np.where(total > 0, total, 1.0), p)
 
 
 def data_warnings(rows: Rows) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """`CalibratedClassifier`: a classifier and rows in, a calibrated classifier out."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -8,17 +9,22 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from tepid import validation
-from tepid.errors import InputError
-from tepid.sklearn.calibrator import (
-    check_labels_given,
-    check_pair,
-    drop_zero_weights,
+from tepid import shapes, validation
+from tepid.errors import InputError, RowError
+from tepid.sklearn.evidence import (
+    WeightedRows,
+    as_answers,
+    as_logits,
+    check_models,
     fit_temperature,
+    is_missing,
+    label_array,
     label_columns,
+    open_pair,
+    weigh,
 )
-from tepid.sources import Source, open_source
-from tepid.temperature import softmax, warn_unreliable
+from tepid.summaries.probabilities import softmax
+from tepid.temperature import warn_unreliable
 from tepid.validation import Array, Float64
 
 Response = Literal["decision_function", "predict_proba"]
@@ -36,31 +42,27 @@ _ROUNDING = 1e-4
 _SMALLEST = 1e-12
 
 
+@dataclass(eq=False, repr=False)
 class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Another classifier with its probabilities at a temperature found by `fit`.
 
     Predictions are those of the other classifier. Its logits are its decision function, if the
     softmax of it equals `predict_proba` or there is no `predict_proba`, else the logarithms of its
-    probabilities. Rows alone give UTS. `accuracy`, `guarded`, `use_labels`, and `few` or `source`
-    in `fit` are further evidence, of which at most one can be given. Unreliable fits emit
-    `CalibrationWarning`.
+    probabilities. The evidence is that of `tepid.calibrate`: the rows, the `accuracy`, and all that
+    is given to `fit`. Unreliable fits emit `CalibrationWarning`.
 
-    The traps: `fit(X, y)` does not look at `y` for the temperature unless `use_labels=True`. An
-    estimator that is already fitted is used as it is, but `clone`, and so every search, discards
-    the fit: wrap it in `sklearn.frozen.FrozenEstimator`. An estimator that is not fitted is first
-    fitted to the same rows and labels, where it is overconfident, with a warning.
+    The traps: an estimator that is already fitted is used as it is, but `clone`, and so every
+    search, discards the fit: wrap it in `sklearn.frozen.FrozenEstimator`. An estimator that is not
+    fitted is first fitted to the rows and labels, where it is overconfident. `fit` then warns, and
+    these labels are not used as evidence.
 
     Args:
         estimator: The classifier, fitted.
-        accuracy: Its known accuracy, a number or a range, as in `tepid.match_accuracy`.
-        guarded: Keep T = 1 unless another T is expected to help, as in `tepid.guarded`.
-        deviations: As in `tepid.uts`.
-        debias: As in `tepid.uts`; for fewer than 1000 rows.
-        use_labels: Temperature scaling on the `y` of `fit`, as in `tepid.temperature_scaling`.
+        accuracy: Its accuracy, as in `tepid.calibrate`.
 
     Attributes:
         temperature_: The temperature as a float, which divides the logits.
-        calibration_: The whole `tepid.Temperature`, with its interval and warnings.
+        calibration_: The whole `tepid.Temperature`, with its verdict, interval and warnings.
         estimator_: The fitted classifier.
         response_: The method of the classifier that gives the logits.
         classes_: Its classes.
@@ -71,27 +73,14 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     >>> from sklearn.naive_bayes import GaussianNB
     >>> X, y = make_classification(6000, n_redundant=10, random_state=0)
     >>> trained = GaussianNB().fit(X[:2000], y[:2000])
-    >>> calibrated = CalibratedClassifier(trained, accuracy=0.84).fit(X[2000:])
+    >>> calibrated = CalibratedClassifier(trained, accuracy=(0.84, 0.001)).fit(X[2000:])
     >>> float(calibrated.predict_proba(X[2000:]).max(axis=1).mean())
     0.84
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        accuracy: Any = None,
-        guarded: bool = False,
-        deviations: float = 1.0,
-        debias: bool = False,
-        use_labels: bool = False,
-    ) -> None:
-        self.estimator = estimator
-        self.accuracy = accuracy
-        self.guarded = guarded
-        self.deviations = deviations
-        self.debias = debias
-        self.use_labels = use_labels
+    estimator: Any
+    _: KW_ONLY
+    accuracy: Any = None
 
     def fit(
         self,
@@ -99,34 +88,51 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         y: Any = None,
         sample_weight: Any = None,
         *,
-        few: tuple[Any, Any] | None = None,
+        labeled: tuple[Any, Any] | None = None,
         source: tuple[Any, Any] | None = None,
+        models: Any = (),
+        reference: Any = None,
     ) -> Self:
-        """Find the temperature; `few` and `source` are pairs of rows and labels.
+        """Find the temperature.
 
-        `few` holds some labeled rows (`tepid.from_few_labels`), `source` an older labeled set
-        (`tepid.from_source`). `sample_weight` weights the rows of `X`.
+        Args:
+            X: Rows that the classifier was not trained on.
+            y: Their labels, where they are known: NaN or None where they are not, and also -1
+                unless -1 is one of the classes.
+            sample_weight: One weight per row, as a frequency.
+            labeled: A pair (rows, labels) that is not among these rows.
+            source: A pair (rows, labels) of an older set whose distribution may differ.
+            models: Other classifiers of comparable strength, fitted, with the same classes in any
+                order; or their logits on the same rows, in the order of `classes_`.
+            reference: A stronger classifier; or its logits on the same rows, NaN in rows without an
+                answer; or one label per row, unknown where there is no answer.
         """
-        if self.use_labels:
-            check_labels_given(y)
-        rows, y, sample_weight = drop_zero_weights(X, y, sample_weight)
+        weighted = weigh(X, sample_weight)
+        rows = weighted.take(X, "X")
+        y = None if y is None else weighted.take(y, "y")
         notes = []
         self.estimator_ = self.estimator
         if not _is_fitted(self.estimator):
-            self.estimator_ = _fit_clone(self.estimator, rows, y, sample_weight)
+            self.estimator_ = _fit_clone(self.estimator, rows, y, weighted.weight)
             notes.append(_SAME_ROWS)
+            y = None
         self._copy_attributes()
         self.response_ = _choose_response(self.estimator_, rows, len(self.classes_))
+        z = self._logits(rows)
+        others = _Others(self.classes_, rows, weighted)
+        answers = [others.logits(m, f"model {i}") for i, m in enumerate(check_models(models), 1)]
         self.calibration_ = fit_temperature(
-            self,
-            self._logits(rows),
-            y,
-            sample_weight,
-            few=self._open_pair(few, "few"),
-            source=self._open_pair(source, "source"),
+            z,
+            None if y is None else label_columns(y, self.classes_, len(z)),
+            weighted.weight,
+            accuracy=self.accuracy,
+            models=answers,
+            reference=None if reference is None else others.answers(reference),
+            labeled=open_pair(labeled, self._logits, self.classes_, "labeled"),
+            source=open_pair(source, self._logits, self.classes_, "source"),
         )
         self.temperature_ = self.calibration_.value
-        known = any(given is not None for given in (self.accuracy, few, source)) or self.use_labels
+        known = len(self.calibration_.evidence) > 1
         if not known and not hasattr(self.estimator_, "predict_proba"):
             notes.append(_NO_SCALE)
         warn_unreliable(self.calibration_, *notes)
@@ -141,13 +147,6 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-
-    def _open_pair(self, given: tuple[Any, Any] | None, name: str) -> Source | None:
-        if given is None:
-            return None
-        rows, y = check_pair(given, name)
-        z = self._logits(rows)
-        return open_source(z, labels=label_columns(y, self.classes_, len(z), name))
 
     def _logits(self, rows: Any) -> Array:
         return _logits_of(self.estimator_, self.response_, rows, len(self.classes_))
@@ -189,6 +188,10 @@ def _fit_clone(estimator: Any, rows: Any, y: Any, sample_weight: Float64 | None)
             f"estimator must be fitted, got {kind}, "
             "which requires y to be passed, but the target y is None"
         )
+    unknown = [row for row, label in enumerate(label_array(y).tolist()) if is_missing(label)]
+    if unknown:
+        must = f"be known in every row where {kind} is not fitted yet"
+        raise RowError("y", must, "an unknown label", unknown[0])
     if sample_weight is None:
         return clone(estimator).fit(rows, y)
     if not has_fit_parameter(estimator, "sample_weight"):
@@ -196,6 +199,57 @@ def _fit_clone(estimator: Any, rows: Any, y: Any, sample_weight: Float64 | None)
     if not sample_weight.any():
         raise InputError("sample_weight must not be zero for every row, got only zeros")
     return clone(estimator).fit(rows, y, sample_weight=sample_weight)
+
+
+# Other models -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Others:
+    """Reads what other models answer on the rows: classifiers, or arrays for all rows."""
+
+    classes: Array
+    rows: Any
+    weighted: WeightedRows
+
+    def logits(self, given: Any, name: str) -> Array:
+        """Logits (n, k) in the order of the classes."""
+        if not _is_classifier(given):
+            return as_logits(self.weighted.take(given, name), name)
+        order = self._order(given, name)
+        response = _choose_response(given, self.rows, len(order))
+        return np.asarray(shapes.matrix(_logits_of(given, response, self.rows, len(order))))[
+            :, order
+        ]
+
+    def answers(self, reference: Any) -> Array:
+        """Logits (n, k), or classes (n,) as columns, -1 without an answer."""
+        if not _is_classifier(reference):
+            given = self.weighted.take(reference, "reference")
+            return as_answers(given, self.classes, "reference")
+        if hasattr(reference, "predict_proba"):
+            return self.logits(reference, "reference")
+        # Decisions have no scale, so that their softmax is nothing that the reference claims.
+        self._order(reference, "reference")
+        named = reference.predict(self.rows)
+        return label_columns(named, self.classes, len(named), "reference")
+
+    def _order(self, estimator: Any, name: str) -> list[int]:
+        """The column of each class in the other classifier."""
+        kind = type(estimator).__name__
+        if not _is_fitted(estimator):
+            raise InputError(f"{name} must be fitted, got {kind}")
+        theirs = np.asarray(getattr(estimator, "classes_", [])).tolist()
+        if len(theirs) != len(self.classes) or set(theirs) != set(self.classes.tolist()):
+            shown = ", ".join(map(str, theirs[:10]))
+            raise InputError(
+                f"{name} must have the classes of the estimator, got {kind} of {shown}"
+            )
+        return [theirs.index(label) for label in self.classes.tolist()]
+
+
+def _is_classifier(given: Any) -> bool:
+    return hasattr(given, "predict")
 
 
 # Logits of a classifier ---------------------------------------------------------------------------
@@ -209,20 +263,18 @@ def _choose_response(estimator: Any, rows: Any, k: int) -> Response:
     claims. Without `predict_proba`, decisions are logits if they mostly favor the prediction: for
     three classes, one-vs-one decisions look like one-vs-rest decisions.
     """
+    claims = hasattr(estimator, "predict_proba")
     if not hasattr(estimator, "decision_function"):
-        if not hasattr(estimator, "predict_proba"):
-            kind = type(estimator).__name__
-            raise InputError(
-                f"estimator must have decision_function or predict_proba, got {kind} with neither"
-            )
-        return "predict_proba"
-    if hasattr(estimator, "predict_proba"):
-        return _compare_responses(estimator, rows, k)
-    _refuse_contradiction(estimator, rows, _decisions_of(estimator, rows, k))
-    return "decision_function"
-
-
-def _compare_responses(estimator: Any, rows: Any, k: int) -> Response:
+        if claims:
+            return "predict_proba"
+        kind = type(estimator).__name__
+        raise InputError(
+            f"estimator must have decision_function or predict_proba, got {kind} with neither"
+        )
+    if not claims:
+        z = _logits_of(estimator, "decision_function", rows, k)
+        _refuse_contradiction(estimator, rows, z)
+        return "decision_function"
     decisions = validation.as_array(estimator.decision_function(rows), "decision_function")
     if (1 if decisions.ndim == 1 else decisions.shape[1]) != (1 if k == 2 else k):
         return "predict_proba"
@@ -250,24 +302,18 @@ def _logits_of(estimator: Any, response: Response, rows: Any, k: int) -> Array:
     If no tree of a forest voted for a class, that class is still possible; with a logit of -inf
     its labels would be refused.
     """
-    if response == "decision_function":
-        return _decisions_of(estimator, rows, k)
-    z = validation.logits_of(estimator.predict_proba(rows), floor=_SMALLEST, name="predict_proba")
-    _check_width(z.shape[1], k, "predict_proba")
+    given, hint = getattr(estimator, response)(rows), ""
+    if response == "predict_proba":
+        z = validation.logits_of(given, floor=_SMALLEST, name=response)
+    else:
+        z = np.asarray(validation.as_array(given, response))
+    width = 2 if z.ndim == 1 or z.shape[1] == 1 else z.shape[1]
+    if width != k:
+        if response == "decision_function" and width == k * (k - 1) // 2:
+            hint = (
+                ", one for each pair of classes: decision_function_shape='ovr' gives one for each"
+            )
+        raise InputError(
+            f"{response} must have one column for each of {k} classes, got {width}{hint}"
+        )
     return z
-
-
-def _decisions_of(estimator: Any, rows: Any, k: int) -> Array:
-    z = validation.as_array(estimator.decision_function(rows), "decision_function")
-    width = 1 if z.ndim == 1 else z.shape[1]
-    _check_width(2 if width == 1 else width, k, "decision_function")
-    return np.asarray(z)
-
-
-def _check_width(width: int, k: int, name: Response) -> None:
-    if width == k:
-        return
-    hint = ""
-    if name == "decision_function" and width == k * (k - 1) // 2:
-        hint = ", one for each pair of classes: decision_function_shape='ovr' gives one for each"
-    raise InputError(f"{name} must have one column for each of {k} classes, got {width}{hint}")

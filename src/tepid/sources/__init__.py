@@ -1,7 +1,28 @@
 """Logits from arrays, files, data frames and functions, as batches of rows."""
 
-from tepid.sources.batch import Batch, Part, Source
+from tepid.sources.batch import Batch, Part
+from tepid.sources.beside import AnyPeer
+from tepid.sources.ids import is_answers, match_answers, match_ids, read_answers, read_ids
 from tepid.sources.opening import open_column, open_source
-from tepid.sources.writing import write_batches
+from tepid.sources.peers import holds_classes, open_peer
+from tepid.sources.source import Source, attach
+from tepid.sources.writing import write_batches, write_table
 
-__all__ = ["Batch", "Part", "Source", "open_column", "open_source", "write_batches"]
+__all__ = [
+    "AnyPeer",
+    "Batch",
+    "Part",
+    "Source",
+    "attach",
+    "holds_classes",
+    "is_answers",
+    "match_answers",
+    "match_ids",
+    "open_column",
+    "open_peer",
+    "open_source",
+    "read_answers",
+    "read_ids",
+    "write_batches",
+    "write_table",
+]

@@ -21,7 +21,8 @@ import numpy as np
 from tepid import shapes, validation
 from tepid.errors import InputError, reading, require
 from tepid.sources import paths
-from tepid.sources.batch import Batch, Part, Source, mismatch, row_shape
+from tepid.sources.batch import Batch, Part, mismatch, row_shape
+from tepid.sources.source import Source
 from tepid.sources.spool import release
 from tepid.tables import ARGUMENTS
 from tepid.validation import Array
@@ -55,7 +56,7 @@ class ArrayFilePart:
         """Yield the rows."""
         with reading(self.name), open_array(self.path, self.members["logits"]) as array:
             beside = {
-                role: read_column(self.path, member, role)
+                role: read_column(self.path, member, ARGUMENTS[role])
                 for role, member in self.members.items()
                 if role != "logits"
             }
@@ -113,7 +114,7 @@ def _alike(shape: tuple[int, ...], dtype: Any) -> Array:
     return np.broadcast_to(np.zeros((), dtype), shape)
 
 
-def _describe(path: str, member: str) -> Array:
+def describe(path: str, member: str) -> Array:
     """An array of the shape and type of one in a file, without reading its values."""
     if paths.suffix(path) == ".npz":
         with _open_zip(path) as archive:
@@ -145,7 +146,7 @@ def open_file(
                         f"{ARGUMENTS[role]} must name a member of {name}, which has {got}, "
                         f"got {wanted!r}; a file of its own ends in .npy or the like"
                     )
-        array = _describe(path, member)
+        array = describe(path, member)
         validation.as_array(np.zeros((), array.dtype), name)  # raises unless these are numbers
         last = shapes.class_last(array, class_axis)
         cut = _in_rows(array, class_axis) and paths.suffix(path) == ".npy"
@@ -177,15 +178,11 @@ def read_array(path: paths.AnyPath, wanted: str, what: str) -> Array:
             return array if isinstance(array, np.ndarray) else np.asarray(array[...])
 
 
-def read_column(path: str, member: str, role: str) -> Array:
-    """All of a member, flat: numbers, or text for groups."""
+def read_column(path: str, member: str, argument: str) -> Array:
+    """All of a member, flat, as the argument of this name."""
     with open_array(path, member) as array:
-        if role == "group":
-            text = array.asstr() if _is_hdf5_text(array) else array
-            return validation.group_column(np.asarray(text[...]))
-        return np.asarray(
-            validation.as_array(np.asarray(array[...]), ARGUMENTS.get(role, role))
-        ).reshape(-1)
+        values = array.asstr() if _is_hdf5_text(array) else array
+        return validation.side_column(np.asarray(values[...]), argument).reshape(-1)
 
 
 def _is_hdf5_text(array: Any) -> bool:

@@ -12,7 +12,7 @@ from tepid import validation
 from tepid.errors import InputError, RowError, reading
 from tepid.sources import paths
 from tepid.sources.batch import Batch, Part
-from tepid.tables import Columns, arrow_matrix, arrow_values, needs_arrow
+from tepid.tables import ARGUMENTS, Columns, arrow_matrix, needs_arrow
 from tepid.validation import Array
 
 # Row groups are taken together up to this many logits: below that a task costs more than its work.
@@ -204,19 +204,14 @@ def to_batch(table: Any, columns: Columns, name: str, row: int) -> Batch:
     try:
         logits = arrow_matrix(table, columns)
         beside: dict[str, Any] = {
-            role: to_column(table.column(c), role) for role, c in columns.beside.items()
+            role: validation.side_column(table.column(c), ARGUMENTS[role])
+            for role, c in columns.beside.items()
         }
     except RowError as error:
         raise error.moved(
             row, name if error.name == "logits" else f"{error.name} of {name}"
         ) from None
     return Batch(logits, start=row, name=name, row=row, **beside)
-
-
-def to_column(column: Any, role: str) -> Array:
-    """Labels or weights as numbers, groups as text."""
-    values = arrow_values(column)
-    return validation.group_column(values) if role == "group" else values
 
 
 def _scalar(value: Any, kind: Any) -> Any:
@@ -229,9 +224,11 @@ def _scalar(value: Any, kind: Any) -> Any:
     return pa.scalar(value).cast(kind)
 
 
-def read_column(path: str, column: str, name: str, role: str) -> Array:
-    """One column of a file: numbers, or text for groups."""
+def read_column(path: str, column: str, name: str, argument: str) -> Array:
+    """One column of a file, as the argument of this name."""
     part = ArrowPart(path, name, Columns((column,), lists=False, beside={}))
     with reading(name):
-        found = [to_column(table.column(column), role) for table in part.tables(1 << 16)]
+        found = [
+            validation.side_column(table.column(column), argument) for table in part.tables(1 << 16)
+        ]
         return np.concatenate(found) if found else np.zeros(0)

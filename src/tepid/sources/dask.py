@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from tepid import validation
 from tepid.errors import InputError
 from tepid.sources import frames, paths
-from tepid.sources.batch import Batch, Source, mismatch
+from tepid.sources.batch import Batch, mismatch
+from tepid.sources.source import Source, from_table
 from tepid.tables import ARGUMENTS, Columns, choose_columns, frame_kinds, holds_lists
 
 
@@ -67,22 +66,15 @@ class ComputedPart:
             yield from frames.FramePart(self.value, self.columns, self.name).batches(size)
             return
         logits = validation.as_array(self.value["logits"])
-        beside = {
-            role: validation.group_column(column)
-            if role == "group"
-            else np.asarray(column).reshape(-1)
+        beside: dict[str, Any] = {
+            role: validation.side_column(column, ARGUMENTS[role]).reshape(-1)
             for role, column in self.value.items()
             if role != "logits"
         }
         for role, column in beside.items():
             if len(column) != len(logits):
                 raise mismatch(f"{ARGUMENTS[role]} of {self.name}", len(logits), len(column))
-        for first in range(0, len(logits), size):
-            cut: dict[str, Any] = {
-                role: column[first : first + size] for role, column in beside.items()
-            }
-            rows = logits[first : first + size]
-            yield Batch(rows, start=first, name=self.name, row=first, **cut)
+        yield from Batch(logits, name=self.name, **beside).split(size)
 
 
 def open_dask(
@@ -166,5 +158,4 @@ def _open_frame(data: Any, beside: Mapping[str, str], columns: Any) -> Source:
         DaskPart(f"partition {position}", task, columns=chosen)
         for position, task in enumerate(data[chosen.every].to_delayed())
     )
-    binary = not chosen.lists and len(chosen.logits) == 1
-    return Source(parts, "logits", chosen.classes, frozenset(beside), binary=binary)
+    return from_table(parts, "logits", chosen)

@@ -8,11 +8,12 @@ from typing import Any
 
 from tepid import validation
 from tepid.errors import InputError, RowError, reading
-from tepid.sources.arrow import to_column
-from tepid.sources.batch import Batch, Source
+from tepid.sources.batch import Batch
+from tepid.sources.source import Source, from_table
 from tepid.tables import (
+    ARGUMENTS,
     Columns,
-    Kind,
+    Holds,
     check_where,
     choose_columns,
     column_values,
@@ -50,14 +51,7 @@ def open_frame(
         if hasattr(native, "validate"):
             native.validate(full=True)
     part = FramePart(native, chosen, name)
-    return Source(
-        (part,),
-        name,
-        _classes(part),
-        frozenset(beside),
-        shape=(part.rows,),
-        binary=not chosen.lists and len(chosen.logits) == 1,
-    )
+    return from_table((part,), name, chosen, classes=_classes(part), shape=(part.rows,))
 
 
 def _classes(part: "FramePart") -> int | None:
@@ -74,7 +68,7 @@ def _filtered(frame: Any, where: Any) -> Any:
     return frame.filter(where)
 
 
-def _conditions(where: Mapping[str, Any], kinds: Mapping[str, Kind]) -> Any:
+def _conditions(where: Mapping[str, Any], kinds: Mapping[str, Holds]) -> Any:
     import narwhals as nw  # noqa: PLC0415  # only where a frame is passed
 
     terms = []
@@ -130,11 +124,10 @@ def _to_batch(frame: Any, columns: Columns) -> Batch:
     beside: dict[str, Any] = {}
     for role, name in columns.beside.items():
         if is_arrow(native):
-            beside[role] = to_column(native.column(name), role)
-        elif role == "group":
-            beside[role] = validation.group_column(frame[name].to_numpy())
+            values = native.column(name)
+        elif role in ("labels", "weight") and frame[name].dtype.is_numeric():
+            values = column_values(frame.select(name)).reshape(-1)
         else:
-            numeric = frame[name].dtype.is_numeric()
-            values = column_values(frame.select(name)) if numeric else frame[name].to_numpy()
-            beside[role] = values.reshape(-1)
+            values = frame[name].to_numpy()
+        beside[role] = validation.side_column(values, ARGUMENTS[role])
     return Batch(logits, **beside)

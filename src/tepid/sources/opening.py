@@ -1,19 +1,19 @@
 """`open_source`: whatever a caller passes as logits, labels, weights or groups, as a source."""
 
-import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tepid import shapes, validation
+from tepid import validation
 from tepid.errors import InputError, reading
-from tepid.sources import array_files, arrow, dask, frames, paths, spark, text
-from tepid.sources.batch import Batch, Part, Source, attach, from_array
+from tepid.sources import array_files, arrow, dask, frames, logs, paths, spark, text
+from tepid.sources.batch import CallablePart, Part
+from tepid.sources.source import Source, attach, from_array, from_table
 from tepid.sources.spool import Spool
 from tepid.tables import ARGUMENTS, arrow_kinds, check_where, choose_columns, is_frame
 from tepid.validation import Array, whole
@@ -33,38 +33,45 @@ class _Options:
     named: Mapping[str, str]
 
 
-def open_source(
+def open_source(  # noqa: PLR0913  # the one entry for all data
     logits: Any,
     *,
     labels: Any = None,
     sample_weight: Any = None,
     groups: Any = None,
+    ids: Any = None,
     columns: str | Sequence[str] | None = None,
     class_axis: int | None = None,
     probabilities: bool = False,
     where: Any = None,
     header: bool | None = None,
+    classes: Sequence[Hashable] | None = None,
 ) -> Source:
     """A source over arrays, files, data frames or functions that yield batches.
 
     Labels, weights and groups are arrays, files, or names of columns or members of the logits' own
     data. Text names a file if it ends like one or contains `/`, `#` or a glob sign; otherwise it is
-    a name. Nothing that was not named is read.
+    a name. Nothing that was not named is read. In batches a label is the position of its class, or
+    -1 where it is unknown: -1, NaN, None, null or blank.
 
     Args:
         logits: An array (n, k); (n,) for binary logits; a pandas, Polars, Arrow, DuckDB, Dask or
             Spark table; a path, folder, glob or URL, or a list of them; a function without
-            arguments that yields batches afresh; a list or an iterator of batches.
-        labels: The class of each row.
+            arguments that yields batches afresh; a list or an iterator of batches. A path may be
+            that of an evaluation log of a language model, `.jsonl`; see `tepid.llm`.
+        labels: The class of each row: its position, or its name.
         sample_weight: The weight of each row.
         groups: The group of each row.
+        ids: The name of each row, by which rows of other data are found; see `read_ids`.
         columns: The columns of a table that are the logits. By default the only column of lists,
-            or the only set of numbered columns.
+            or the only set of numbered columns. For a log of responses: the answer options.
         class_axis: The axis of the classes, for arrays of more than two dimensions.
         probabilities: The values are probabilities; their logarithms are the logits.
         where: Which rows of a table to read: a mapping from columns to values, or for Arrow data a
             pyarrow expression.
         header: Whether CSV files begin with a header, where that is ambiguous.
+        classes: The names of the classes in the order of the logits. By default the names of the
+            columns of logits, if there is one for each class and they are not numbered.
 
     >>> source = open_source([[2.0, 0.0], [0.0, 1.0], [3.0, 1.0]], labels=[0, 1, 1])
     >>> source.rows, source.classes, source.labeled
@@ -78,7 +85,7 @@ def open_source(
         whole(class_axis, "class_axis")
     if isinstance(where, Mapping) and not where:
         raise InputError("where must name at least one column, got none")
-    given = {"labels": labels, "weight": sample_weight, "group": groups}
+    given = {"labels": labels, "weight": sample_weight, "group": groups, "id": ids}
     given = {role: value for role, value in given.items() if value is not None}
     said = {"columns": columns, "class_axis": class_axis, "where": where, "header": header}
     if isinstance(logits, Source):
@@ -91,9 +98,16 @@ def open_source(
             raise InputError(
                 f"{ARGUMENTS[named]} must be named when the source is opened, got {given[named]!r}"
             )
-        return attach(logits, _loose(given, logits.shape))
-    source = _open(logits, given, said)
-    return source.logarithm() if probabilities else source
+        return _named(attach(logits, _loose(given, logits.shape)), classes)
+    source = _named(_open(logits, given, said), classes)
+    return source.replaced(probabilities=True) if probabilities else source
+
+
+def _named(source: Source, classes: Sequence[Hashable] | None) -> Source:
+    """The source with the names of its classes; labels that were read already are read again."""
+    if classes is None:
+        return source
+    return source.replaced(names=validation.class_names(classes, source.classes))
 
 
 def _open(logits: Any, given: dict[str, Any], said: dict[str, Any]) -> Source:
@@ -148,7 +162,7 @@ def _loose(given: Mapping[str, Any], shape: tuple[int, ...] | None) -> dict[str,
                 f"columns, got {value!r}"
             )
         column = open_column(value, ARGUMENTS[role])
-        found = () if _is_file(value) else np.shape(value)
+        found = () if is_file(value) else np.shape(value)
         flat = len(found) < 2 or found[1:] == (1,)
         if not flat and shape is not None and found != shape:
             raise InputError(f"{ARGUMENTS[role]} must have the shape {shape}, got {found}")
@@ -157,16 +171,14 @@ def _loose(given: Mapping[str, Any], shape: tuple[int, ...] | None) -> dict[str,
 
 
 def open_column(column: Any, name: str) -> Array:
-    """Labels, weights or groups as a flat array, from an array or from files."""
-    if _is_file(column):
+    """Labels, weights, groups or ids as a flat array, from an array or from files."""
+    if is_file(column):
         files = paths.expand(column, f"{name} file")
         return np.concatenate([_read_column(file, name) for file in files])
-    if name == "groups":
-        return validation.group_column(column)
-    return np.asarray(validation.as_array(column, name)).reshape(-1)
+    return validation.side_column(column, name).reshape(-1)
 
 
-def _is_file(column: Any) -> bool:
+def is_file(column: Any) -> bool:
     """Whether this is a path, or a list of paths rather than of names."""
     if paths.is_path(column):
         return True
@@ -182,15 +194,15 @@ def _read_column(path: str, name: str) -> Array:
     file, member = paths.split_member(path)
     paths.check_file(file, f"{name} file")
     shown = paths.base_name(file)
+    if paths.suffix(file) in paths.LOGS:
+        raise InputError(f"{name} must name a field of the log of the logits, got the log {shown}")
     if paths.suffix(file) in paths.TEXT:
-        values = text.read_column(file, member, name, shown, as_text=name == "groups")
-        return text.read_groups(values, shown) if name == "groups" else np.asarray(values)
+        return np.asarray(text.read_column(file, member, name, shown))
     if paths.suffix(file) in paths.ARROW:
         return _read_arrow_column(file, member, shown, name)
-    role = "group" if name == "groups" else name
     with reading(shown):
         return array_files.read_column(
-            file, member or array_files.only_member(file, shown, name), role
+            file, member or array_files.only_member(file, shown, name), name
         )
 
 
@@ -200,9 +212,7 @@ def _read_arrow_column(file: str, member: str, shown: str, name: str) -> Array:
     if column not in names:
         got = ", ".join(names[:20])
         raise InputError(f"{shown} must have a column {column!r}, or name one after #, got {got}")
-    role = "group" if name == "groups" else "labels"
-    found = arrow.read_column(file, column, shown, role)
-    return np.asarray(found)
+    return arrow.read_column(file, column, shown, name)
 
 
 # Files --------------------------------------------------------------------------------------------
@@ -226,8 +236,10 @@ def _open_files(logits: Any, given: dict[str, Any], said: dict[str, Any]) -> Sou
         opened = [opener(found[0], names[0])]
     else:
         with ThreadPoolExecutor(min(_OPEN_AT_ONCE, len(found))) as pool:
-            opened = list(pool.map(opener, found, names))
+            opened = logs.join_logs(list(pool.map(opener, found, names)))
     _check_alike(opened)
+    for source in opened:
+        logs.warn_counts(source)
     beside = [
         attach(
             source,
@@ -247,7 +259,7 @@ def _per_file(
     each: dict[str, list[Callable[[], Array]]] = {}
     whole: dict[str, Any] = {}
     for role, value in rest.items():
-        found = paths.expand(value, f"{ARGUMENTS[role]} file") if _is_file(value) else []
+        found = paths.expand(value, f"{ARGUMENTS[role]} file") if is_file(value) else []
         if len(found) > 1 and len(found) != files:
             raise InputError(
                 f"{ARGUMENTS[role]} must be one file, or one for each of the {files} files of "
@@ -264,8 +276,7 @@ def _joined(sources: list[Source], logits: Any) -> Source:
     """The rows of several files, one after the other."""
     usual = next((source for source in sources if source.classes is not None), sources[0])
     decoded = any(source.spool is not None for source in sources)
-    return dataclasses.replace(
-        usual,
+    return usual.replaced(
         parts=tuple(part for source in sources for part in source.parts),
         name=os.fspath(logits) if paths.is_path(logits) else "logits",
         shape=None,
@@ -305,6 +316,9 @@ def _open_file(path: str, name: str, options: _Options) -> Source:
     shown = name if options.where is None else f"{name} where {_shown(options.where)}"
     if member and options.columns is not None:
         raise InputError(f"columns must go without #{member}, got {options.columns!r}")
+    if ending in paths.LOGS:
+        conditions = _plain_conditions(options.where, "a log")
+        return logs.open_log(file, name, options.named, columns, conditions)
     if ending in paths.TEXT:
         layout = text.read_layout(file, name, header=options.header)
         chosen = choose_columns(layout.kinds, options.named, columns, name)
@@ -320,14 +334,7 @@ def _open_file(path: str, name: str, options: _Options) -> Source:
             check_where(options.where, kinds, name)
         parts = arrow.open_parts(file, shown, chosen, options.where)
         size = arrow.list_size(schema, chosen.logits[0]) if chosen.lists else None
-    return Source(
-        tuple(parts),
-        shown,
-        chosen.classes or size,
-        frozenset(options.named),
-        binary=not chosen.lists and len(chosen.logits) == 1,
-        spool=Spool(),
-    )
+    return from_table(parts, shown, chosen, classes=size, spool=Spool())
 
 
 def _open_array_file(file: str, member: str, name: str, options: _Options) -> Source:
@@ -337,7 +344,7 @@ def _open_array_file(file: str, member: str, name: str, options: _Options) -> So
         raise InputError(f"where must go with a table, got {name}")
     parts, described = array_files.open_file(file, member, name, options.named, options.class_axis)
     spool = None if array_files.is_mapped(file) else Spool()
-    return dataclasses.replace(described, parts=tuple(parts), spool=spool)
+    return described.replaced(parts=tuple(parts), spool=spool)
 
 
 def _shown(where: Any) -> str:
@@ -347,12 +354,18 @@ def _shown(where: Any) -> str:
 
 
 def _text_conditions(where: Any, kinds: Mapping[str, Any], name: str) -> dict[str, str]:
+    conditions = _plain_conditions(where, "a CSV file")
+    if conditions:
+        check_where(conditions, kinds, name)
+    return conditions
+
+
+def _plain_conditions(where: Any, kind: str) -> dict[str, str]:
     if where is None:
         return {}
     if not isinstance(where, Mapping):
-        kind = type(where).__name__
-        raise InputError(f"where must map columns to values for a CSV file, got {kind}")
-    check_where(where, kinds, name)
+        found = type(where).__name__
+        raise InputError(f"where must map columns to values for {kind}, got {found}")
     return {column: str(value) for column, value in where.items()}
 
 
@@ -375,51 +388,3 @@ def _open_memory(logits: Any, class_axis: int | None) -> Source:
 def _are_batches(logits: Any) -> bool:
     some = isinstance(logits, (list, tuple)) and len(logits) > 0
     return some and all(is_frame(batch) or getattr(batch, "ndim", 0) == 2 for batch in logits)
-
-
-@dataclass(frozen=True, eq=False)
-class CallablePart:
-    """The batches that a function yields, afresh in each pass."""
-
-    produce: Callable[[], Iterable[Any]]
-    class_axis: int | None
-    name: str = "logits"
-    rows: int | None = field(default=None, init=False)
-    portable: bool = field(default=False, init=False)
-    _last: list[Any] = field(default_factory=list, init=False)
-
-    def batches(self, size: int) -> Iterator[Batch]:
-        """Yield copies, since the function may use the same memory again."""
-        produced = self.produce()
-        self._refuse_spent(produced)
-        row = 0
-        for given in produced:
-            array = shapes.class_last(validation.as_array(given), self.class_axis)
-            if not len(array):
-                continue
-            if array.ndim < 2:
-                raise InputError(
-                    "logits must come in batches of two dimensions, (n, 1) for binary logits, "
-                    f"got a batch of shape {array.shape}"
-                )
-            step = min(size, shapes.rows_per_batch(array.shape[-1]))
-            for rows in shapes.slices(np.array(array), step):
-                yield Batch(rows, start=row, name=self.name, row=row)
-                row += len(rows)
-
-    def _refuse_spent(self, produced: Any) -> None:
-        if not isinstance(produced, Iterable) or hasattr(produced, "ndim"):
-            kind = type(produced).__name__
-            raise InputError(
-                f"logits must be a function that yields batches, got one giving {kind}"
-            )
-        if any(produced is spent for spent in self._last):
-            raise InputError(
-                "logits must be a function that yields the batches afresh, "
-                "got one that gives the same iterator again"
-            )
-        self._last[:] = [produced] if isinstance(produced, Iterator) else []
-
-    def select(self, keep: frozenset[str]) -> "CallablePart":  # noqa: ARG002  # it has no columns
-        """The part itself."""
-        return self

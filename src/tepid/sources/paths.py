@@ -21,10 +21,13 @@ from tepid.errors import InputError, require
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 TEXT = (".csv", *(f".csv{ending}" for ending in COMPRESSIONS))
+LOGS = (".jsonl", *(f".jsonl{ending}" for ending in COMPRESSIONS))
 ARROW = (".parquet", ".arrow", ".feather", ".ipc")
 ARRAYS = (".npy", ".npz", ".zarr", ".h5", ".hdf5", ".safetensors", ".pt", ".pth")
-KNOWN = (*ARRAYS, *ARROW, *TEXT)
-ENDINGS = "one of .npy, .npz, .csv, .parquet, .arrow, .feather, .zarr, .h5, .safetensors and .pt"
+KNOWN = (*ARRAYS, *ARROW, *TEXT, *LOGS)
+ENDINGS = (
+    "one of .npy, .npz, .csv, .parquet, .arrow, .feather, .zarr, .h5, .safetensors, .pt and .jsonl"
+)
 
 AnyPath = str | os.PathLike[str]
 

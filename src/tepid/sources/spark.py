@@ -9,8 +9,9 @@ from typing import Any
 from tepid import shapes
 from tepid.errors import InputError
 from tepid.sources import arrow, paths
-from tepid.sources.batch import Batch, Source
-from tepid.tables import ARGUMENTS, Columns, Kind, choose_columns, needs_arrow
+from tepid.sources.batch import Batch
+from tepid.sources.source import Source, from_table
+from tepid.tables import ARGUMENTS, Columns, Holds, choose_columns, needs_arrow
 
 
 def is_spark(data: object) -> bool:
@@ -57,15 +58,8 @@ class RecordPart:
         row = 0
         for record in self.records:
             batch = arrow.to_batch(record, self.columns, self.name, row)
-            count = len(batch.logits)
-            step = min(size, shapes.rows_per_batch(batch.logits.shape[1])) if count else 1
-            for first in range(0, count, step):
-                cut = {
-                    role: getattr(batch, role)[first : first + step]
-                    for role in ("logits", *self.columns.beside)
-                }
-                yield batch._replace(start=row + first, row=row + first, **cut)
-            row += count
+            yield from batch.split(min(size, shapes.rows_per_batch(batch.logits.shape[1])))
+            row += len(batch.logits)
 
 
 def open_spark(frame: Any, beside: Mapping[str, Any], columns: Any) -> Source:
@@ -93,12 +87,10 @@ def open_spark(frame: Any, beside: Mapping[str, Any], columns: Any) -> Source:
         chosen.lists,
         {role: plain[name] for role, name in chosen.beside.items()},
     )
-    part = SparkPart(projected, renamed)
-    binary = not chosen.lists and len(chosen.logits) == 1
-    return Source((part,), "logits", chosen.classes, frozenset(beside), binary=binary)
+    return from_table((SparkPart(projected, renamed),), "logits", chosen)
 
 
-def _kind(form: str) -> Kind:
+def _kind(form: str) -> Holds:
     """What a column of a type of Spark SQL holds."""
     if form.startswith("array<"):
         return "list" if _kind(form[len("array<") : -1]) == "number" else "other"

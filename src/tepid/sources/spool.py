@@ -18,7 +18,7 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 
 # Columns of a batch that are stored; the rest of a batch is small and kept as it is.
-_STORED = ("logits", "labels", "weight", "group")
+_STORED = ("logits", "labels", "weight", "group", "id")
 # Pages that were read are released after this many bytes, so that memory stays flat.
 _RESIDENT = 16 << 20
 # Arrays begin at a multiple of this in the file.
@@ -139,11 +139,9 @@ class _Stored:
         seen = 0
         for bare, places in self.index:
             arrays = {name: self._read(*place) for name, place in places.items()}
-            for begin in range(0, len(arrays["logits"]), size):
-                cut = {name: array[begin : begin + size] for name, array in arrays.items()}
-                peers = tuple(cut.pop(name) for name in places if isinstance(name, int))
-                yield bare._replace(row=bare.row + begin, peers=peers, **cut)
             seen += sum(array.nbytes for array in arrays.values())
+            peers = tuple(arrays.pop(name) for name in places if isinstance(name, int))
+            yield from bare._replace(peers=peers, **arrays).split(size)
             if seen >= _RESIDENT:
                 release(self.memory)
                 seen = 0

@@ -1,5 +1,6 @@
 """CSV files: numbers separated by commas, semicolons or tabs, with or without a header."""
 
+import contextlib
 import csv
 import dataclasses
 import itertools
@@ -15,7 +16,7 @@ from tepid import validation
 from tepid.errors import InputError, RowError, reading
 from tepid.sources import paths
 from tepid.sources.batch import Batch
-from tepid.tables import Columns, Kind
+from tepid.tables import ARGUMENTS, TEXT, Columns, Holds
 
 # A longer line is no table; without a limit a small compressed file could fill the memory.
 _LONGEST_LINE = 64 << 20
@@ -37,7 +38,7 @@ class Layout:
         return {name: place for place, name in enumerate(self.names)}
 
     @property
-    def kinds(self) -> dict[str, Kind]:
+    def kinds(self) -> dict[str, Holds]:
         """Every column may hold numbers; its first line does not say."""
         return dict.fromkeys(self.names, "number")
 
@@ -69,18 +70,19 @@ class TextPart:
         return dataclasses.replace(self, columns=self.columns.select(keep))
 
     def _batch(self, lines: list[Row], first: int) -> Batch:
-        numeric = [name for role, name in self.columns.beside.items() if role != "group"]
-        names = [*self.columns.logits, *numeric]
-        values = read_numbers(lines, names, self.layout, self.name, first)
-        found = dict(zip(names, values.T, strict=True))
-        beside: dict[str, Any] = {
-            role: found.get(name) for role, name in self.columns.beside.items()
-        }
-        if "group" in beside:
-            texts = read_texts(lines, self.columns.beside["group"], self.layout)
-            beside["group"] = read_groups(texts, self.name, first)
-        logits = values[:, : len(self.columns.logits)]
-        return Batch(logits, start=first, name=self.name, row=first, **beside)
+        named = self.columns.beside
+        numeric = {role: named[role] for role in ("labels", "weight") if role in named}
+        values = _load_numbers(lines, [*self.columns.logits, *numeric.values()], self.layout)
+        if values is None:  # labels may be text, and otherwise the cell to blame is found
+            numeric.pop("labels", None)
+            names = [*self.columns.logits, *numeric.values()]
+            values = read_numbers(lines, names, self.layout, self.name, first)
+        width = len(self.columns.logits)
+        beside: dict[str, Any] = dict(zip(numeric, values[:, width:].T, strict=True))
+        for role in named.keys() - numeric.keys():
+            texts = read_texts(lines, named[role], self.layout)
+            beside[role] = read_side(texts, ARGUMENTS[role], self.name, first)
+        return Batch(values[:, :width], start=first, name=self.name, row=first, **beside)
 
     def _matching(self, lines: list[Row]) -> list[Row]:
         keep = np.ones(len(lines), bool)
@@ -108,7 +110,7 @@ def read_layout(path: str, name: str, *, header: bool | None = None) -> Layout:
     """
     with reading(name):
         with paths.open_text(path) as file:
-            first = next((line for line in _lines(file, name) if line.strip("\r\n ")), "")
+            first = next((line for line in text_lines(file, name) if line.strip("\r\n ")), "")
         delimiter = next((sign for sign in ",;\t" if sign in first), ",")
         cells = next(csv.reader([first], delimiter=delimiter, strict=True), [])
         names = [cell.strip() for cell in cells]
@@ -136,40 +138,68 @@ def _has_header(names: list[str], name: str) -> bool:
     return False
 
 
-def read_column(path: str, column: str, wanted: str, name: str, *, as_text: bool) -> Any:
-    """One column of a CSV file as numbers or text: `column`, else the only one, else `wanted`."""
+def read_column(path: str, column: str, argument: str, name: str) -> Any:
+    """One column of a CSV file: `column`, else the only one, else that of the argument's name."""
     layout = read_layout(path, name)
-    column = column or (layout.names[0] if len(layout.names) == 1 else wanted)
+    column = column or (layout.names[0] if len(layout.names) == 1 else argument)
     if column not in layout.names:
         got = ", ".join(layout.names[:20])
         raise InputError(f"{name} must have a column {column!r}, or name one after #, got {got}")
     with reading(name):
         found = []
         for first, lines in _read_rows(path, layout, name, 1 << 16):
-            if as_text:
-                found.append(read_texts(lines, column, layout))
+            numbers = None if argument in TEXT else _load_numbers(lines, [column], layout)
+            if numbers is not None:
+                found.append(numbers[:, 0])
+            elif argument in (*TEXT, "labels"):
+                found.append(read_side(read_texts(lines, column, layout), argument, name, first))
             else:
                 found.append(read_numbers(lines, [column], layout, name, first)[:, 0])
         return np.concatenate(found) if found else np.zeros(0)
+
+
+def _load_numbers(rows: list[Row], names: list[str], layout: Layout) -> Any:
+    """Some columns of some rows as float64 (n, columns); None if a cell is no number."""
+    plain = [row for row in rows if isinstance(row, str)]
+    if len(plain) < len(rows):
+        return None
+    places = layout.places
+    with contextlib.suppress(ValueError):
+        return np.loadtxt(
+            plain,
+            np.float64,
+            comments=None,
+            delimiter=layout.delimiter,
+            usecols=[places[column] for column in names],
+            ndmin=2,
+        )
+    return None
+
+
+def read_lines(path: str, name: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """The cells of each row by column, and its line in the file; missing cells are empty."""
+    layout = read_layout(path, name, header=True)
+    with reading(name), paths.open_text(path) as file:
+        reader = csv.reader(text_lines(file, name), delimiter=layout.delimiter, strict=True)
+        filled = (cells for cells in reader if any(map(str.strip, cells)))
+        next(filled, None)
+        for cells in filled:
+            if len(cells) > len(layout.names):
+                raise InputError(
+                    f"{name} must have at most {len(layout.names)} cells in every row, "
+                    f"got {len(cells)} at line {reader.line_num}"
+                )
+            padded = itertools.zip_longest(layout.names, map(str.strip, cells), fillvalue="")
+            yield reader.line_num, dict(padded)
 
 
 def read_numbers(rows: list[Row], names: list[str], layout: Layout, name: str, first: int) -> Any:
     """Some columns of some rows as float64 (n, columns)."""
     places = layout.places
     wanted = [places[column] for column in names]
-    plain = [row for row in rows if isinstance(row, str)]
-    if len(plain) == len(rows):
-        try:
-            return np.loadtxt(
-                plain,
-                np.float64,
-                comments=None,
-                delimiter=layout.delimiter,
-                usecols=wanted,
-                ndmin=2,
-            )
-        except ValueError:
-            pass  # the cell that is to blame is found below
+    loaded = _load_numbers(rows, names, layout)
+    if loaded is not None:
+        return loaded
     values = np.empty((len(rows), len(wanted)))
     for position, row in enumerate(rows):
         cells = _cells(row, layout.delimiter)
@@ -188,16 +218,18 @@ def read_texts(rows: list[Row], column: str, layout: Layout) -> Any:
     return np.array([_cells(row, layout.delimiter)[place].strip() for row in rows], str)
 
 
-def read_groups(texts: Any, name: str, first: int = 0) -> Any:
-    """The names of groups; 1.0 is 1, as in formats with numbers, and none may be empty."""
+def read_side(texts: Any, argument: str, name: str, first: int = 0) -> Any:
+    """Labels as they are; in groups and ids 1.0 is 1, as in formats with numbers."""
+    if argument == "labels":
+        return texts
     empty = np.flatnonzero(texts == "")
     if len(empty):
         raise RowError(
-            f"groups of {name}", "be names or numbers", "an empty cell", first + int(empty[0])
+            f"{argument} of {name}", "be names or numbers", "an empty cell", first + int(empty[0])
         )
     names, where = np.unique(texts, return_inverse=True)
     plain = [re.sub(r"^(-?[0-9]+)[.]0*$", r"\1", group) for group in names.tolist()]
-    return validation.group_column(np.array(plain, str)[where])
+    return validation.group_column(np.array(plain, str)[where], argument)
 
 
 def _read_rows(path: str, layout: Layout, name: str, size: int) -> Iterator[tuple[int, list[Row]]]:
@@ -213,7 +245,7 @@ def _read_rows(path: str, layout: Layout, name: str, size: int) -> Iterator[tupl
 def _rows(path: str, delimiter: str, name: str) -> Iterator[Row]:
     """Lines as they are, and the cells of rows with quotes, which may go over several lines."""
     with paths.open_text(path) as file:
-        lines = _lines(file, name)
+        lines = text_lines(file, name)
         for line in lines:
             if '"' in line:
                 rest = itertools.chain([line], lines)
@@ -222,7 +254,8 @@ def _rows(path: str, delimiter: str, name: str) -> Iterator[Row]:
                 yield line
 
 
-def _lines(file: Any, name: str) -> Iterator[str]:
+def text_lines(file: Any, name: str) -> Iterator[str]:
+    """The lines of a text file; raises where one has no end."""
     while line := file.readline(_LONGEST_LINE):
         if len(line) == _LONGEST_LINE:
             raise InputError(f"{name} must have lines below 64 MB, got a longer one")

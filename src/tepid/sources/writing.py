@@ -1,15 +1,18 @@
 """Write batches of rows to a file, atomically."""
 
+import csv
+import io
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from tepid.errors import InputError, require
 from tepid.store import atomic_write
+from tepid.validation import Array, Int64
 
 # The column of a Parquet file in which the probabilities are, as lists of one length.
 COLUMN = "probabilities"
@@ -99,4 +102,87 @@ def _write_parquet(file: IO[bytes], batches: Iterator[Any]) -> int:
             lists = pa.FixedSizeListArray.from_arrays(flat, first.shape[1])
             writer.write_table(pa.table({COLUMN: lists}, schema=schema))
             rows += len(batch)
+    return rows
+
+
+# Tables -------------------------------------------------------------------------------------------
+
+
+class Lists(NamedTuple):
+    """A column of lists: their values one after the other, and the length of each."""
+
+    values: Array
+    lengths: Int64
+
+    def cut(self) -> list[list[Any]]:
+        """The lists."""
+        ends = np.cumsum(self.lengths).tolist()
+        values = self.values.tolist()
+        return [values[end - n : end] for end, n in zip(ends, self.lengths.tolist(), strict=True)]
+
+
+Rows = Mapping[str, Array | Lists]
+
+
+def check_table_ending(path: Path) -> None:
+    """Refuse a name that does not say how to write a table."""
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise InputError(f"output must end in .csv or .parquet, got {path.name}")
+
+
+def write_table(path: str | os.PathLike[str], batches: Iterator[Rows]) -> int:
+    """Write batches of columns to `.csv` or `.parquet`, whole or not at all; count rows.
+
+    In CSV the values of a list are joined by `|`, and True is `true`.
+    """
+    target = Path(path)
+    check_table_ending(target)
+    write = _write_csv_table if target.suffix.lower() == ".csv" else _write_parquet_table
+    with atomic_write(target) as file:
+        return write(file, batches)
+
+
+def _write_csv_table(file: IO[bytes], batches: Iterator[Rows]) -> int:
+    rows = 0
+    for batch in batches:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if not rows:
+            writer.writerow(batch)
+        columns = [_csv_cells(column) for column in batch.values()]
+        writer.writerows(zip(*columns, strict=True))
+        file.write(text.getvalue().encode())
+        rows += len(columns[0])
+    return rows
+
+
+def _csv_cells(column: Array | Lists) -> list[Any]:
+    if isinstance(column, Lists):
+        return ["|".join(map(str, each)) for each in column.cut()]
+    if column.dtype.kind == "b":
+        return ["true" if value else "false" for value in column.tolist()]
+    if column.dtype.kind == "f":
+        return [f"{value:.9g}" for value in column.tolist()]
+    return list(column.tolist())
+
+
+def _write_parquet_table(file: IO[bytes], batches: Iterator[Rows]) -> int:
+    pa, parquet = (
+        require(module, "parquet", "Writing .parquet") for module in ("pyarrow", "pyarrow.parquet")
+    )
+
+    def arrow(column: Array | Lists) -> Any:
+        if isinstance(column, Lists):
+            offsets = np.concatenate([[0], np.cumsum(column.lengths)]).astype(np.int32)
+            return pa.ListArray.from_arrays(pa.array(offsets), arrow(column.values))
+        text = column.dtype.kind in "UO"
+        return pa.array(column.tolist(), pa.string()) if text else pa.array(column)
+
+    tables = (pa.table({name: arrow(column) for name, column in b.items()}) for b in batches)
+    first = next(tables)
+    rows = 0
+    with parquet.ParquetWriter(file, first.schema) as writer:
+        for table in itertools.chain([first], tables):
+            writer.write_table(table)
+            rows += table.num_rows
     return rows

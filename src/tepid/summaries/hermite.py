@@ -1,7 +1,13 @@
-"""Polynomials between two nodes, as tuples of coefficients, the lowest power first."""
+"""Hermite interpolation between nodes: one polynomial, or all of them as an `Interpolant`.
+
+A polynomial is a tuple of coefficients, the lowest power first.
+"""
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
 
 from tepid.validation import Float64
 
@@ -51,3 +57,35 @@ def root(polynomial: Polynomial) -> float:
             break
         t = following
     return t
+
+
+@dataclass(frozen=True)
+class Interpolant:
+    """A function between nodes: on each interval the quintic that `quintic` gives."""
+
+    nodes: Float64  # rising
+    coefficients: Float64  # per power and interval, in t from 0 to 1 within the interval
+
+    @classmethod
+    def of(cls, nodes: Float64, values: Float64, slopes: Float64, bends: Float64) -> "Interpolant":
+        """The interpolant of values with their first and second derivatives at the nodes."""
+        h = np.diff(nodes)
+        f0, f1 = values[:-1], values[1:]
+        c1, c2 = h * slopes[:-1], h * h * bends[:-1] / 2
+        rest = f1 - (f0 + c1 + c2)
+        slope = h * slopes[1:] - (c1 + 2 * c2)
+        bend = h * h * bends[1:] - 2 * c2
+        c3 = 10 * rest - 4 * slope + bend / 2
+        c4 = -15 * rest + 7 * slope - bend
+        c5 = 6 * rest - 3 * slope + bend / 2
+        return cls(nodes, np.array([f0, c1, c2, c3, c4, c5]))
+
+    def __call__(self, x: Float64, order: int = 0) -> Float64:
+        """The function, or one of its derivatives, at points between the first and last node."""
+        q = np.clip(np.searchsorted(self.nodes, x, side="right") - 1, 0, len(self.nodes) - 2)
+        h = self.nodes[q + 1] - self.nodes[q]
+        t = (x - self.nodes[q]) / h
+        total = np.zeros(np.shape(x))
+        for power in range(5, order - 1, -1):
+            total = total * t + math.perm(power, order) * self.coefficients[power, q]
+        return np.asarray(total / h**order)

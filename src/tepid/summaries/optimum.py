@@ -5,6 +5,7 @@ curvature at both. That places T within `INTERPOLATION`; one exact pass at the p
 step from there, brings it within `EXACT`.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from tepid.summaries.curve import Curve
-from tepid.summaries.hermite import OnNodes, Polynomial, derived, quintic, root, value
+from tepid.summaries.hermite import Interpolant, OnNodes, Polynomial, derived, quintic, root, value
 from tepid.validation import Float64
 
 # The relative error of T read between nodes, by the number of nodes per octave; the largest seen
@@ -40,14 +41,6 @@ class Reading:
     temperature: float
 
 
-@dataclass(frozen=True)
-class Prior:
-    """A normal prior on log T."""
-
-    center: float
-    spread: float
-
-
 def least_loss(curve: Curve, weighting: int = 0) -> Reading:
     r"""Where $L'(\beta) = 0$.
 
@@ -68,37 +61,6 @@ def least_loss(curve: Curve, weighting: int = 0) -> Reading:
         return Reading("beyond-zero", _edge(curve, -1))
     loss = _loss(curve, weighting)
     return _crossing(curve, curve.slope[weighting], lambda q: derived(quintic(loss, nodes, q)))
-
-
-def least_with_prior(curve: Curve, prior: Prior) -> Reading:
-    r"""Where the loss plus $(\log T - \mu)^2 / 2\sigma^2$ is least; there always is such a T.
-
-    The sum need not be convex in $\log T$: of several minima the lowest is taken.
-    """
-    nodes = curve.lattice.nodes
-    logs = np.log(nodes)
-    slope = nodes * curve.slope[0] + (logs + prior.center) / prior.spread**2
-    height = curve.loss[0] + (logs + prior.center) ** 2 / (2 * prior.spread**2)
-    rises = np.flatnonzero((slope[:-1] < 0) & (slope[1:] >= 0))
-    if not len(rises):
-        where: Where = "above" if slope[0] >= 0 else "below"
-        return Reading(where, _edge(curve, 0 if where == "above" else -1))
-    q = int(min(rises, key=lambda i: min(height[i], height[i + 1])))
-    step = math.log(nodes[q + 1] / nodes[q])
-    c0, c1, *rest = derived(quintic(_loss(curve, 0), nodes, q))
-    pull = step / prior.spread**2
-    bent = (c0 + pull * (float(logs[q]) + prior.center), c1 + pull * step, *rest)
-    return Reading("inside", math.exp(-root(bent) * step) / float(nodes[q]))
-
-
-def prior_step(point: Curve, curve: Curve, prior: Prior) -> float:
-    r"""The step in $\log T$ from the exact sums at one node to where loss and prior are least."""
-    beta = point.lattice.nodes[0]
-    slope = beta * point.slope[0, 0]
-    bend = beta**2 * point.curvature[0, 0] + slope
-    slope += (math.log(beta) + prior.center) / prior.spread**2
-    change = _derivative(_loss(curve, 0), curve, beta, order=3)
-    return _step(slope, bend + 1 / prior.spread**2, change)
 
 
 def matching_confidence(curve: Curve, accuracy: float) -> Reading:
@@ -127,6 +89,33 @@ def loss_at(curve: Curve, temperature: float, weighting: int = 0) -> float:
     nodes = curve.lattice.nodes
     beta = min(max(1.0 / temperature, nodes[0]), nodes[-1])
     return _derivative(_loss(curve, weighting), curve, beta, order=0)
+
+
+def loss_along(curve: Curve, weighting: int = 0) -> Interpolant:
+    """The loss of a weighting as a function of log beta."""
+    nodes = curve.lattice.nodes
+    slopes = nodes * curve.slope[weighting]
+    bends = nodes**2 * curve.curvature[weighting] + slopes
+    return Interpolant.of(np.log(nodes), curve.loss[weighting], slopes, bends)
+
+
+def confidence_along(curve: Curve) -> Interpolant:
+    """The sum of confidences as a function of log beta."""
+    nodes = curve.lattice.nodes
+    slopes = nodes * curve.confidence_slope
+    bends = nodes**2 * curve.confidence_curvature + slopes
+    return Interpolant.of(np.log(nodes), curve.confidence, slopes, bends)
+
+
+def with_pull(curve: Curve, pull: float) -> Curve:
+    """A curve of one weighting whose pairs are replaced by others with this sum of d."""
+    nodes, change = curve.lattice.nodes, pull - float(curve.pull[0])
+    return dataclasses.replace(
+        curve,
+        pull=curve.pull + change,
+        loss=curve.loss - nodes * change,
+        slope=curve.slope - change,
+    )
 
 
 def loss_step(point: Curve, curve: Curve, weighting: int = 0) -> float:

@@ -1,9 +1,9 @@
-"""A model over a data loader as a source of logits, run again in every pass."""
+"""A model over a data loader as a source of logits, run again in every pass or once."""
 
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -12,9 +12,10 @@ import torch
 from torch import nn
 
 from tepid import shapes, validation
-from tepid.errors import InputError
-from tepid.sources import Batch, Source
+from tepid.errors import InputError, RowError
+from tepid.sources import Batch
 from tepid.sources.batch import mismatch
+from tepid.sources.beside import check_classes, peer_logits
 from tepid.sources.spool import Spool
 from tepid.torch.module import find_logits
 from tepid.validation import Array
@@ -26,30 +27,33 @@ _LABEL_KEYS = ("labels", "label")
 _SAME_ROWS = 1e-4
 
 
+# One batch ----------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Reader:
-    """How to get logits from a model and a batch. `on_host` moves them to the CPU."""
+    """How to get logits from a model and a batch. `on_host` moves them to the CPU.
+
+    `name` is what errors call the model's logits.
+    """
 
     model: nn.Module
-    forward: Callable[[Any, Any], Any] | None = None
-    device: torch.device | str | None = None
-    amp: torch.dtype | bool | None = None
-    class_axis: int | None = None
-    output: str = "logits"
-    on_host: bool = False
-
-    @property
-    def target(self) -> torch.device:
-        """The device that batches are moved to."""
-        return _device_of(self.model) if self.device is None else torch.device(self.device)
+    device: torch.device
+    forward: Callable[[Any, Any], Any] | None
+    amp: torch.dtype | bool | None
+    class_axis: int | None
+    output: str
+    on_host: bool
+    name: str = "logits"
 
     def logits(self, batch: Any) -> Any:
         """The logits of a batch, classes last: a new NumPy array, or a tensor off the CPU."""
-        with self._autocast():
+        dtype = self.amp if isinstance(self.amp, torch.dtype) else None
+        with torch.autocast(self.device.type, dtype=dtype) if self.amp else nullcontext():
             if self.forward is None:
-                answer = _run_model(self.model, batch, self.target)
+                answer = _run_model(self.model, batch, self.device)
             else:
-                answer = self.forward(self.model, _move(batch, self.target))
+                answer = self.forward(self.model, _move(batch, self.device))
         found = find_logits(answer, self.output).detach()
         # Apple's devices have no float64, which the sums need; one batch is small.
         found = found.cpu() if self.on_host or found.device.type == "mps" else found
@@ -57,24 +61,6 @@ class Reader:
         z = z.reshape(-1, 1) if z.ndim == 1 else z
         # A copy: the model may reuse the memory before a thread has read it.
         return z if validation.is_foreign(z) else np.array(z)
-
-    def _autocast(self) -> AbstractContextManager[object]:
-        if self.amp is None or self.amp is False:
-            return nullcontext()
-        context: AbstractContextManager[object] = torch.autocast(
-            self.target.type, dtype=None if self.amp is True else self.amp
-        )
-        return context
-
-
-def _device_of(model: nn.Module) -> torch.device:
-    """The device of the first parameter or buffer; the CPU if there is none."""
-    for held in (*model.parameters(), *model.buffers()):
-        return held.device
-    return torch.device("cpu")
-
-
-# Batches of a loader ------------------------------------------------------------------------------
 
 
 def _move(batch: Any, device: torch.device) -> Any:
@@ -120,52 +106,60 @@ def _read_labels(batch: Any, labels: Labels) -> Array:
     return np.asarray(torch.as_tensor(found).detach().cpu().reshape(-1).numpy())
 
 
-# Source -------------------------------------------------------------------------------------------
+# All batches --------------------------------------------------------------------------------------
 
 
-def loader_source(
-    reader: Reader,
-    loader: Iterable[Any],
-    begin: Callable[[], None],
-    *,
-    labels: Labels = False,
-    spool: Spool | None = None,
-) -> Source:
-    """A source that calls `begin` and runs the model over the loader in every pass.
+@dataclass(frozen=True, eq=False)
+class LoaderPart:
+    """The logits of a model over a loader; no more than one batch is kept.
 
-    With a `spool` the model runs once, and later passes read its logits from a temporary file.
+    `peers` are other models, which run on the same batches. `begin` is called before each pass.
+    `first` is what `batches` saw in the first one: the number of rows, the sum of their largest
+    logits, and the sum of their magnitudes.
     """
-    if isinstance(loader, torch.Tensor):
-        raise InputError(
-            f"loader must yield batches, got a tensor of shape {tuple(loader.shape)}; "
-            "[tensor] is a loader of one batch"
-        )
-    part = LoaderPart(reader, loader, begin, labels)
-    return Source((part,), columns=frozenset({"labels"} if labels else ()), spool=spool)
 
+    reader: Reader
+    loader: Iterable[Any]
+    begin: Callable[[], None]
+    labels: Labels
+    peers: tuple[Reader, ...] = ()
+    first: list[tuple[int, float, float]] = field(default_factory=list)
+    name: str = "logits"
+    rows: int | None = field(default=None, init=False)
+    portable: bool = field(default=False, init=False)
 
-@dataclass
-class _Fingerprint:
-    """The number of rows of a pass, the sum of their largest logits, and that of its magnitude."""
+    def batches(self, size: int) -> Iterator[Batch]:
+        """Run the models over the loader; raises if the rows are not those of the first pass."""
+        self.begin()
+        row, total, magnitude = 0, 0.0, 0.0
+        for given in self.loader:
+            z = self.reader.logits(given)
+            y = _read_labels(given, self.labels) if self.labels else None
+            count = math.prod(z.shape[:-1])
+            if y is not None and len(y) != count:
+                raise mismatch("labels", count, len(y))
+            others = [_run_peer(peer, given, z, row) for peer in self.peers]
+            foreign = validation.is_foreign(z)
+            top = z.amax(-1).double() if foreign else z.max(axis=-1).astype(np.float64)
+            total, magnitude = total + float(top.sum()), magnitude + float(abs(top).sum())
+            begin = row
+            for rows in shapes.slices(z, min(size, shapes.rows_per_batch(z.shape[-1]))):
+                chosen = slice(row - begin, row - begin + len(rows))
+                own = None if y is None else y[chosen]
+                peers = tuple(other[chosen] for other in others)
+                yield Batch(rows, own, start=row, peers=peers, name=self.name, row=row)
+                row += len(rows)
+        self._compare(row, total, magnitude)
 
-    rows: int = 0
-    total: float = 0.0
-    size: float = 0.0
-
-    def add(self, z: Any) -> None:
-        """Include a batch."""
-        foreign = validation.is_foreign(z)
-        top = z.amax(-1).double() if foreign else z.max(axis=-1).astype(np.float64)
-        self.rows += math.prod(z.shape[:-1])
-        self.total += float(top.sum())
-        self.size += float(abs(top).sum())
-
-    def check(self, first: "_Fingerprint") -> None:
-        """Raise if the rows are not those of the first pass."""
-        if self.rows != first.rows:
-            got = f"{first.rows} rows and then {self.rows}"
-        elif abs(self.total - first.total) > _SAME_ROWS * (first.size + first.rows):
-            mean, then = (p.total / max(p.rows, 1) for p in (first, self))
+    def _compare(self, rows: int, total: float, magnitude: float) -> None:
+        """Raise if this pass saw other rows than the first."""
+        if not self.first:
+            self.first.append((rows, total, magnitude))
+        once, before, scale = self.first[0]
+        if rows != once:
+            got = f"{once} rows and then {rows}"
+        elif abs(total - before) > _SAME_ROWS * (scale + once):
+            mean, then = before / max(once, 1), total / max(once, 1)
             got = f"a mean largest logit of {mean:.6g} and then {then:.6g}"
         else:
             return
@@ -174,43 +168,52 @@ class _Fingerprint:
             "spill=True keeps those of the first"
         )
 
+    def select(self, keep: frozenset[str]) -> "LoaderPart":
+        """The same rows, with or without labels and peers; the passes are still compared."""
+        return dataclasses.replace(
+            self,
+            labels=self.labels if "labels" in keep else False,
+            peers=self.peers if "peers" in keep else (),
+        )
+
+
+def _run_peer(peer: Reader, batch: Any, logits: Any, row: int) -> Array:
+    """Another model's logits (n, k) of the same batch, which begins at this row of the loader."""
+    found = peer.logits(batch)
+    found = found.reshape(-1, found.shape[-1])
+    rows = math.prod(logits.shape[:-1])
+    if len(found) != rows:
+        raise mismatch(peer.name, rows, len(found))
+    check_classes(peer.name, found, Batch(logits))
+    try:
+        return peer_logits(found, peer.name)
+    except RowError as error:
+        raise error.moved(row) from None
+
 
 @dataclass(frozen=True, eq=False)
-class LoaderPart:
-    """The logits of a model over a loader; no more than one batch is kept."""
+class StoredPart:
+    """A loader that is run once: later passes read its rows from a temporary file.
 
-    reader: Reader
-    loader: Iterable[Any]
-    begin: Callable[[], None]
-    labels: Labels
+    `columns` are those of `labels` and `peers` that are wanted.
+    """
+
+    part: LoaderPart
+    spool: Spool
+    columns: frozenset[str]
     name: str = "logits"
-    rows: int | None = field(default=None, init=False)
     portable: bool = field(default=False, init=False)
-    _first: list[_Fingerprint] = field(default_factory=list, init=False)
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows, once all are stored."""
+        return self.spool.rows
 
     def batches(self, size: int) -> Iterator[Batch]:
-        """Run the model over the loader; raises if the rows are not those of the first pass."""
-        self.begin()
-        seen = _Fingerprint()
-        for given in self.loader:
-            z = self.reader.logits(given)
-            y = _read_labels(given, self.labels) if self.labels else None
-            start = seen.rows
-            seen.add(z)
-            if y is not None and len(y) != seen.rows - start:
-                raise mismatch("labels", seen.rows - start, len(y))
-            step = min(size, shapes.rows_per_batch(z.shape[-1]))
-            for rows in shapes.slices(z, step):
-                own = None if y is None else y[: len(rows)]
-                y = None if y is None else y[len(rows) :]
-                yield Batch(rows, own, start=start, row=start)
-                start += len(rows)
-        if self._first:
-            seen.check(self._first[0])
-        self._first[:] = self._first or [seen]
+        """Yield the rows of the loader, or those in the file."""
+        for batch in self.spool.through(self.part.batches(size), size, store=True):
+            yield batch if "labels" in self.columns else batch._replace(labels=None)
 
-    def select(self, keep: frozenset[str]) -> "LoaderPart":
-        """The same rows, with or without labels; the passes are still compared."""
-        part = dataclasses.replace(self, labels=self.labels if "labels" in keep else False)
-        part._first[:] = self._first  # noqa: SLF001  # its own class
-        return part
+    def select(self, keep: frozenset[str]) -> "StoredPart":
+        """The same rows with fewer columns, from the same file."""
+        return dataclasses.replace(self, columns=keep)

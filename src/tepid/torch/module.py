@@ -1,10 +1,9 @@
 """A model with its temperature as one `torch.nn.Module`."""
 
 import copy
-import dataclasses
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,6 +11,22 @@ from torch import nn
 from tepid import shapes
 from tepid.errors import InputError
 from tepid.temperature import Temperature, parsed
+
+
+def apply_except_dtype(
+    module: Any,
+    fn: Callable[..., Any],
+    recurse: bool = True,  # noqa: FBT001, FBT002
+) -> Any:
+    """`nn.Module._apply` that moves the temperature to another device but not to another dtype.
+
+    In half precision T would be wrong in its third digit. The logits decide the output's dtype.
+    """
+    kept = module.temperature
+    nn.Module._apply(module, fn, recurse)  # noqa: SLF001  # what `.to` and `.half` go through
+    if not kept.is_meta:
+        module.temperature = kept.to(module.temperature.device)
+    return module
 
 
 class Calibrated(nn.Module):
@@ -24,7 +39,7 @@ class Calibrated(nn.Module):
 
     Args:
         model: A module that returns logits.
-        calibration: The result of `tepid.uts` or another method.
+        calibration: The result of `tepid.calibrate` or of an exact method.
         class_axis: The axis of the classes, for logits of more than two dimensions.
         output: The name of the logits in the model's output, if it returns more than them.
 
@@ -38,6 +53,7 @@ class Calibrated(nn.Module):
     """
 
     temperature: torch.Tensor
+    _apply = apply_except_dtype
 
     def __init__(
         self,
@@ -81,21 +97,6 @@ class Calibrated(nn.Module):
     def extra_repr(self) -> str:
         """The part of `repr` in parentheses."""
         return f"T = {self.calibration.value:.4g} ({self.calibration.method})"
-
-    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:  # noqa: FBT001, FBT002
-        kept = self.temperature
-        super()._apply(fn, recurse)
-        restore_precision(self, kept)
-        return self
-
-
-def restore_precision(module: Any, temperature: torch.Tensor) -> None:
-    """Undo the change of dtype of a module's temperature, but not that of its device.
-
-    In half precision T would be wrong in its third digit. The logits decide the output's dtype.
-    """
-    if not temperature.is_meta:
-        module.temperature = temperature.to(module.temperature.device)
 
 
 def scale(logits: torch.Tensor, temperature: torch.Tensor) -> torch.Tensor:
@@ -159,8 +160,6 @@ def replace_logits(output: Any, logits: torch.Tensor, name: str = "logits") -> A
         return output._replace(**{name if hasattr(output, name) else output._fields[0]: logits})
     if isinstance(output, (tuple, list)):
         return type(output)([logits, *output[1:]])
-    if dataclasses.is_dataclass(output) and not isinstance(output, type):
-        return dataclasses.replace(output, **{name: logits})
     same = copy.copy(output)
-    setattr(same, name, logits)
+    object.__setattr__(same, name, logits)  # a dataclass may be frozen
     return same

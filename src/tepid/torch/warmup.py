@@ -2,39 +2,45 @@
 
 import logging
 import threading
-from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import nn
 
 from tepid import shapes
+from tepid.engines import choose_engine
 from tepid.errors import InputError
-from tepid.methods.evidence import Evidence
+from tepid.methods.accuracy import estimate
+from tepid.posterior.calibration import fit_evidence
+from tepid.posterior.evidence import Evidence
 from tepid.sources import open_source
 from tepid.temperature import Temperature, describe_doubts
 from tepid.torch.module import (
     Calibrated,
+    apply_except_dtype,
     decode_calibration,
     encode_calibration,
     find_logits,
     replace_logits,
-    restore_precision,
     scale,
     softmax,
 )
 from tepid.validation import check_temperature
 
 _log = logging.getLogger("tepid")
+# Of all warm-ups, which take it only until their temperature is fitted. In a module it would have
+# to be left out of every copy.
+_lock = threading.Lock()
 
 
 class Warmup(nn.Module):
     """A model that answers its first rows at a given T and fits its own T to them.
 
-    UTS reads the rows more than once, so the logits of the first `samples` rows are kept on their
-    device until T is fitted. T is exactly that of `tepid.uts` on these rows, however they
-    are batched. The call that completes them waits for the fit. The result and its warnings are
-    logged once by the logger `tepid`. If the rows do not determine T, the given T stays.
+    A fit reads the rows more than once, so the logits of the first `samples` rows are kept on their
+    device until T is fitted. T is exactly that of `tepid.calibrate` on these rows, however they are
+    batched. The call that completes them waits for the fit. The result and its warnings are logged
+    once by the logger `tepid`. With the verdict `keep` the given T stays: the rows do not identify
+    another one. This is the usual result without an accuracy, unless the mean confidence is high.
 
     Only evaluation mode counts. Rows with logits that are not finite are left out. Several threads
     may call it. `state_dict` holds the rows kept so far, so a saved warm-up can be continued. The
@@ -46,13 +52,13 @@ class Warmup(nn.Module):
         model: A module that returns logits.
         samples: The number of rows to wait for.
         temperature: The T at which these rows are answered.
-        accuracy: The known accuracy, as in `tepid.match_accuracy`.
-        guarded: Keep T = 1 unless another T is expected to help, as in `tepid.guarded`.
+        accuracy: The model's accuracy, as in `tepid.calibrate`.
         class_axis: The axis of the classes, for logits of more than two dimensions.
         output: The name of the logits in the model's output, if it returns more than them.
     """
 
     temperature: torch.Tensor
+    _apply = apply_except_dtype
 
     def __init__(
         self,
@@ -61,28 +67,25 @@ class Warmup(nn.Module):
         temperature: float = 1.0,
         *,
         accuracy: Any = None,
-        guarded: bool = False,
         class_axis: int | None = None,
         output: str = "logits",
     ) -> None:
         super().__init__()
         if samples < 1:
             raise InputError(f"samples must be at least 1, got {samples}")
-        self.evidence = Evidence(accuracy=accuracy, guarded=guarded)
-        self.evidence.check()
+        self.accuracy = None if accuracy is None else estimate(accuracy)
         self.model = model
         self.training = model.training
         self.samples, self.class_axis, self.output = samples, class_axis, output
         self.calibration: Temperature | None = None
         self.register_buffer("temperature", torch.tensor(check_temperature(temperature)))
         self._kept: list[torch.Tensor] = []
-        self._seen = self._unusable = 0
-        self._lock = threading.Lock()
+        self._unusable = 0
 
     @property
     def seen(self) -> int:
         """The number of rows of the warm-up so far."""
-        return self._seen
+        return self.samples if self.calibration else sum(len(rows) for rows in self._kept)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The model's output with its logits divided by the current T."""
@@ -117,69 +120,57 @@ class Warmup(nn.Module):
         z = shapes.class_last(logits, self.class_axis)
         z = z.reshape(-1, z.shape[-1] if z.ndim > 1 else 1)
         usable = torch.isfinite(z.amax(dim=1)) & ~z.isnan().any(dim=1)
-        with self._lock:
+        with _lock:
             if self.calibration is not None:
                 return
             self._unusable += int((~usable).sum())
             # Indexing copies the rows, so the model may reuse its memory.
-            self._kept.append(z[usable][: self.samples - self._seen])
-            self._seen += len(self._kept[-1])
-            if self._seen == self.samples:
+            self._kept.append(z[usable][: self.samples - self.seen])
+            if self.seen == self.samples:
                 self._fit()
 
     def _fit(self) -> None:
         rows = torch.cat(self._kept)
         rows = rows.cpu() if rows.device.type == "mps" else rows  # which has no float64
-        calibration = self.evidence.fit(open_source(rows))
-        if calibration.status == "ok":
+        source = open_source(rows)
+        evidence = Evidence(source, models=0, reference=False, labeled=None, source=None)
+        found = fit_evidence(evidence, self.accuracy, choose_engine(None, source))
+        kept = found.verdict == "keep"
+        if not kept:
             # A new tensor: calls that hold the old one use it for their whole batch.
-            self.temperature = torch.full_like(self.temperature, calibration.value)
-        self.calibration, self._kept = calibration, []
-        self._report(calibration)
-
-    def _report(self, calibration: Temperature) -> None:
+            self.temperature = torch.full_like(self.temperature, found.value)
+        self.calibration, self._kept = found, []
         if self._unusable:
             _log.warning(
                 "%d rows were left out of the warm-up: their logits are not finite", self._unusable
             )
-        _log.info(
-            "T = %.4g (%s, %s) from the first %d rows; T = %.4g is used from here on",
-            calibration.value,
-            calibration.method,
-            calibration.status,
-            calibration.samples,
-            float(self.temperature),
-        )
-        doubts = describe_doubts(calibration)
+        if kept:
+            _log.info(
+                "The first %d rows give no T, so T = %.4g stays. %s %s",
+                found.samples, float(self.temperature), found.reason, found.next_step,
+            )  # fmt: skip
+        else:
+            _log.info(
+                "T = %.4g (%s, %s) from the first %d rows is used from here on. %s",
+                found.value, found.verdict, found.status, found.samples, found.reason,
+            )  # fmt: skip
+        doubts = describe_doubts(found)
         if doubts:
             _log.warning("%s", doubts)
 
     def get_extra_state(self) -> dict[str, Any]:
         """The rows kept so far, or the calibration, for `state_dict`."""
-        with self._lock:
-            calibration = None if self.calibration is None else encode_calibration(self.calibration)
-            kept = torch.cat(self._kept) if self._kept else None
-            counts = {"seen": self._seen, "unusable": self._unusable}
-            return {"calibration": calibration, "kept": kept} | counts
+        with _lock:
+            return {
+                "calibration": self.calibration and encode_calibration(self.calibration),
+                "kept": torch.cat(self._kept) if self._kept else None,
+                "unusable": self._unusable,
+            }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Continue from a saved state, for `load_state_dict`."""
         text, kept = state["calibration"], state["kept"]
-        with self._lock:
+        with _lock:
             self.calibration = None if text is None else decode_calibration(text)
             self._kept = [] if kept is None else [kept[: self.samples - 1]]
-            self._seen = int(state["seen"]) if kept is None else len(self._kept[0])
             self._unusable = int(state["unusable"])
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._lock = threading.Lock()
-
-    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:  # noqa: FBT001, FBT002
-        kept = self.temperature
-        super()._apply(fn, recurse)
-        restore_precision(self, kept)
-        return self

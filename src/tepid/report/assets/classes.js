@@ -33,8 +33,11 @@ function fillTable() {
       const button = element(cell, "button", { type: "button" }, names[k]);
       button.addEventListener("click", () => chooseClass(k));
     } else cell.textContent = names[k];
-    for (const { kind, values } of columns) {
-      element(row, "td", {}, values[k] === null ? "–" : forms[kind](values[k]));
+    for (const { kind, values, low, high } of columns) {
+      const cell = element(row, "td", {}, values[k] === null ? "–" : forms[kind](values[k]));
+      if (low && low[k] !== null) {
+        element(cell, "small", {}, `${(100 * low[k]).toFixed(1)}–${percent(high[k], 1)}`);
+      }
     }
   }
   document.getElementById("found").textContent =

@@ -47,7 +47,7 @@ function drawLoss() {
     shape(svg, "polyline", { class: `curve ${kind}`, points, "clip-path": "url(#loss-clip)" });
   }
   drawMarks(svg, x, box);
-  legend(curves);
+  legend(lossFigure, curves);
   return { svg, x, box };
 }
 
@@ -66,8 +66,8 @@ function drawMarks(svg, x, box) {
   });
 }
 
-function legend(curves) {
-  const caption = element(lossFigure, "figcaption");
+function legend(figure, curves) {
+  const caption = element(figure, "figcaption");
   for (const { kind, title } of curves) {
     const item = element(caption, "span");
     const line = shape(item, "svg", { viewBox: "0 0 30 10", class: "key", "aria-hidden": "true" });
@@ -77,6 +77,8 @@ function legend(curves) {
 }
 
 const loss = drawLoss();
+// Called with the stop after each move of the slider.
+const followers = [];
 const cursor = shape(loss.svg, "path", { class: "cursor" });
 
 function read(name, text) {
@@ -105,6 +107,7 @@ function show(stop) {
   document.querySelectorAll("#jumps button").forEach((button) => {
     button.setAttribute("aria-pressed", String(Number(button.dataset.stop) === stop));
   });
+  followers.forEach((follow) => follow(stop));
 }
 
 for (const mark of data.marks) {

@@ -1,0 +1,363 @@
+"""`calibrate`: the temperature of all evidence, from sums over the rows."""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tepid.engines import Engine, choose_engine
+from tepid.errors import InputError
+from tepid.methods.accuracy import (
+    Accuracy,
+    Estimate,
+    estimate,
+    estimate_groups,
+    matched_temperature,
+)
+from tepid.methods.labels import labeled_temperature
+from tepid.methods.passes import (
+    Key,
+    Pass,
+    Passes,
+    check_total,
+    group_weights,
+    in_parallel,
+    run,
+    run_by_group,
+    sum_by_group,
+)
+from tepid.methods.search import Question, locate, read_off
+from tepid.methods.unsupervised import uts_question, uts_result
+from tepid.posterior.evidence import Evidence, Layout, open_evidence, open_labeled
+from tepid.posterior.measured import (
+    Measured,
+    OlderSet,
+    known_labels,
+    sampling_error,
+    with_groups,
+)
+from tepid.posterior.model import REACH
+from tepid.posterior.sums import Entropies, Sums, first_pass, labeled_curve
+from tepid.sources import Source, is_answers, open_source
+from tepid.summaries.curve import Curve
+from tepid.summaries.lattice import Lattice
+from tepid.summaries.optimum import Reading, least_loss, loss_step
+from tepid.summaries.shared import LATTICE, Summaries
+from tepid.summaries.tails import Tails
+from tepid.temperature import Temperature, warn_unreliable
+
+_PER_OCTAVE = LATTICE.per_octave
+# The first window, in octaves of 1/T, and by how much it grows, up to a T of 1e±12.
+_FIRST, _STRIDE, _FARTHEST = (-7, 6), 12, 40
+
+
+def calibrate(  # noqa: PLR0913  # each kind of evidence is one keyword
+    logits: Any,
+    labels: Any = None,
+    *,
+    labeled: Any = None,
+    accuracy: Accuracy | Mapping[str, Accuracy] | None = None,
+    models: Iterable[Any] = (),
+    reference: Any = None,
+    source: Any = None,
+    classes: Any = None,
+    sample_weight: Any = None,
+    groups: Any = None,
+    class_axis: int | None = None,
+    probabilities: bool = False,
+    columns: Any = None,
+    ids: Any = None,
+    engine: Engine | None = None,
+) -> Temperature:
+    """The temperature of a model from its logits and all that is known beside them.
+
+    Each kind of evidence contributes a term to one posterior over log T. With labels or an accuracy
+    the result is the T of least expected log loss, otherwise the posterior median. Logits alone do
+    not identify T: the result is then T = 1, unless the mean confidence is at least 0.95, where
+    networks err about three times as often as they claim. `verdict` tells whether to use T.
+
+    Args:
+        logits: An array (n, k), (n,) for binary logits, a path to `.npy`, `.csv`, `.parquet` and
+            others, a folder or a glob of them, a URL, a data frame, a list of any, a function
+            without arguments that returns a new iterator of batches, `tepid.Summaries`, or an
+            evaluation log of a language model, `.jsonl` (see `tepid.llm`).
+        labels: One per row, -1, NaN, None or an empty cell where it is unknown: an array, the name
+            of a column, a file, or a table with the columns `id` and `label` as `tepid ask` writes
+            it. Labeled rows must be a random sample of the rows.
+        labeled: A pair (logits, labels) of labeled rows that are not among the logits.
+        accuracy: The model's accuracy on such rows: `0.93`, `(0.93, 0.01)` with its standard error,
+            `tepid.Counted(186, 200)` or `tepid.Range(0.91, 0.95)`; a mapping by group. A bare
+            number has a standard error of 0.02.
+        models: The logits of other models of comparable strength on the same rows.
+        reference: A stronger model, a judge, or the base or unquantized model on the same rows or
+            some of them: logits, with NaN in the rows without an answer, or one class per row, -1
+            without an answer.
+        source: A pair (logits, labels) of an older labeled set whose distribution may differ.
+        classes: The names of the classes, where labels are names.
+        sample_weight: One weight per row, as a frequency: a row of weight two counts as two.
+        groups: One name per row. Each group gets a temperature of its own, shrunk toward that of
+            all rows.
+        class_axis: The axis of the classes, for arrays of more than two dimensions.
+        probabilities: The values are probabilities; their logarithms are the logits.
+        columns: The columns of a table that are the logits, where that is ambiguous.
+        ids: The id of each row, to match `models` and `reference` by id instead of by order: the
+            name of a column that each table has, or an array; then each of them is a pair (logits,
+            ids). Evaluation logs have ids of their own, by which they are matched.
+        engine: Where the sums are computed, by default on threads of this process.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(1)
+    >>> logits = rng.normal(size=(5000, 5))
+    >>> labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    >>> labels[200:] = -1
+    >>> t = calibrate(3 * logits, labels)
+    >>> t.verdict, t.interval[0] < 3 < t.interval[1]
+    ('use', True)
+    """
+    if isinstance(logits, Summaries):
+        logits.check_rows_needed(
+            labels=labels, models=models, reference=reference, source=source, classes=classes,
+            sample_weight=sample_weight, groups=groups, class_axis=class_axis,
+            probabilities=probabilities, columns=columns, ids=ids, labeled=labeled, engine=engine,
+        )  # fmt: skip
+        found = _from_summaries(logits, accuracy)
+    else:
+        layout = Layout(classes, class_axis, probabilities, columns, ids)
+        by_id = labels is not None and is_answers(labels)
+        # Options that an open source cannot honor are refused.
+        rows = open_source(
+            logits,
+            classes=classes,
+            **layout.options,
+            labels=None if by_id else labels,
+            sample_weight=sample_weight,
+            groups=groups,
+            ids=ids,
+        )
+        if rows.classes != 2 and getattr(getattr(labels, "dtype", None), "kind", "") == "b":
+            raise InputError("labels must be class numbers or names, got True and False")
+        evidence = open_evidence(
+            rows,
+            layout,
+            answers=labels if by_id else None,
+            labeled=labeled,
+            models=models,
+            reference=reference,
+            source=source,
+        )
+        found = fit_evidence(evidence, accuracy, choose_engine(engine, evidence.rows))
+        found = dataclasses.replace(found, warnings=(*found.warnings, *evidence.notes))
+    warn_unreliable(found)
+    return found
+
+
+def _from_summaries(summaries: Summaries, accuracy: Any) -> Temperature:
+    thresholds = uts_question(summaries.tails).thresholds
+    summaries.check_round(thresholds)
+    # UTS itself is the second of three weightings.
+    return fit_sums(summaries.tails, summaries.curve, summaries.labels, accuracy, uts=1)
+
+
+def fit_sums(
+    tails: Tails, curve: Curve, labels: Curve | None, accuracy: Any, uts: int = 0
+) -> Temperature:
+    """The temperature from sums alone, on their own range of T.
+
+    The weighting number `uts` of the curve is that of UTS, the last one that of the predicted
+    classes. `labels` is the curve of labeled rows.
+    """
+    if isinstance(accuracy, Mapping):
+        raise InputError("accuracy must be one for all rows, got a mapping")
+    if labels is not None:
+        _check_classes("labeled", labels.classes, curve.classes)
+    sums = Sums(tails, _last_weighting(curve), labels, None, None)
+    known = None if accuracy is None else estimate(accuracy)
+    return Measured(sums, least_loss(curve, uts), None, known, None).result()
+
+
+def sum_labeled(labeled: Any, lattice: Lattice) -> Curve:
+    """The curve of labeled rows, a pair (logits, labels)."""
+    source = open_labeled(labeled, "labeled", Layout())
+    total: Curve = choose_engine(None, source).total(
+        lambda batch: labeled_curve(batch, lattice), source, "summing labeled rows"
+    )
+    if not total.weight:
+        raise InputError("labels must be known for at least one row, got none")
+    return total
+
+
+def _check_classes(name: str, found: int, expected: int) -> None:
+    if found != expected:
+        raise InputError(f"{name} must have the {expected} classes of logits, got {found}")
+
+
+def _last_weighting(curve: Curve) -> Curve:
+    """The curve of the predicted classes alone."""
+    per_weighting = ("pairs", "pull", "flat", "loss", "slope", "curvature", "square")
+    kept = {name: getattr(curve, name)[-1:] for name in per_weighting}
+    return dataclasses.replace(curve, thresholds=curve.thresholds[:0], **kept)
+
+
+# From rows to sums --------------------------------------------------------------------------------
+
+
+def fit_evidence(evidence: Evidence, accuracy: Any, engine: Engine) -> Temperature:
+    """The temperature of evidence that is open, without a warning where it is weak."""
+    weights = group_weights(evidence.rows, engine)
+    keys: tuple[Key, ...] = (None, *weights)
+    known: dict[Key, Estimate] = {}
+    if isinstance(accuracy, Mapping):
+        known = estimate_groups(accuracy, weights)
+    elif accuracy is not None:
+        known = {None: estimate(accuracy)}
+    older = None if evidence.source is None else run(_older_set(), evidence.source, engine)
+    window = _FIRST
+    sums = _sum(evidence, keys, window, engine)
+    if older is not None:
+        _check_classes("source", older.entropies.classes, sums[None].curve.classes)
+    second = _second_pass(evidence, sums, older, engine)
+    while True:
+        found = {
+            key: Measured(sums[key], *second[key], known.get(key), older) for key in keys
+        }  # fmt: skip
+        places = [each.places() for each in found.values()]
+        wanted = _wanted_window(places, window)
+        if wanted == window:
+            break
+        window = wanted
+        sums = _sum(evidence, keys, window, engine)
+    if any(sides for _, sides in places):
+        raise InputError("logits must have a T within 1e-12 to 1e12, got evidence for one beyond")
+    results = {key: each.answer() for key, each in found.items()}
+    whole = found[None].result(results[None])
+    if len(keys) == 1:
+        return whole
+    return with_groups(whole, found, results)
+
+
+def _sum(
+    evidence: Evidence, keys: tuple[Key, ...], window: tuple[int, int], engine: Engine
+) -> dict[Key, Sums]:
+    """The first pass over the rows and over other labeled rows, which join their group."""
+    lattice = Lattice.window(*window, per_octave=_PER_OCTAVE)
+    rows = evidence.rows
+    of = first_pass(
+        lattice, labeled=rows.labeled, models=evidence.models, judged=evidence.reference
+    )
+    sums: dict[Key, Sums] = sum_by_group(of, "summing", rows, engine, keys)
+    check_total(sums[None].curve.weight)
+    if evidence.labeled is not None:
+        sums = _add_labeled(sums, evidence.labeled, lattice, engine)
+    if (rows.labeled or evidence.labeled) and known_labels(sums[None].labels) is None:
+        raise InputError("labels must be known for at least one row, got none")
+    return sums
+
+
+def _add_labeled(
+    sums: dict[Key, Sums], labeled: Source, lattice: Lattice, engine: Engine
+) -> dict[Key, Sums]:
+    keys: tuple[Key, ...] = (None, *group_weights(labeled, engine))
+    strangers = sorted(str(key) for key in set(keys) - set(sums))
+    if strangers and len(sums) > 1:
+        raise InputError(f"groups of labeled must be among groups, got {strangers}")
+
+    def of(batch: Any) -> Curve:
+        return labeled_curve(batch, lattice)
+
+    curves = sum_by_group(of, "summing labeled rows", labeled, engine, keys)
+    _check_classes("labeled", curves[None].classes, sums[None].curve.classes)
+    return {
+        key: dataclasses.replace(own, labels=_plus(own.labels, curves.get(key)))
+        for key, own in sums.items()
+    }
+
+
+def _plus(one: Curve | None, two: Curve | None) -> Curve | None:
+    if one is None or two is None:
+        return two if one is None else one
+    return one + two
+
+
+def _older_set() -> Passes[OlderSet]:
+    question = Question(
+        read=least_loss, step=loss_step, curve_of=labeled_curve, per_octave=_PER_OCTAVE,
+        empty="source must have a label for at least one row, got none",
+    )  # fmt: skip
+    curve, (reading,) = yield from locate(question)
+    t = reading.temperature if reading.where == "inside" else 1.0
+    entropies = yield Pass(
+        lambda batch: Entropies.of(batch, t, labeled=True), "measuring entropies"
+    )
+    return OlderSet(reading, sampling_error(curve, reading.temperature), entropies)
+
+
+def _second_pass(
+    evidence: Evidence, sums: dict[Key, Sums], older: OlderSet | None, engine: Engine
+) -> dict[Key, tuple[Reading, Entropies | None]]:
+    """UTS on the thresholds of the first pass, and the entropies at the older set's temperature."""
+    # Rows that were decoded in the first pass are read from where they were stored.
+    rows = evidence.rows if evidence.rows.spool is not None else evidence.rows.select()
+
+    def passes(key: Key) -> Passes[tuple[Reading, Entropies | None]]:
+        methods: dict[Key, Passes[Any]] = {"uts": _uts(sums[key].tails)}
+        if older is not None:
+            methods["entropies"] = _entropies(older.temperature)
+        found = yield from in_parallel(methods)
+        return found["uts"], found.get("entropies")
+
+    return run_by_group(passes, rows, engine, tuple(sums))
+
+
+def _uts(tails: Tails) -> Passes[Reading]:
+    thresholds = tails.thresholds()[None]
+    question = Question(
+        read=least_loss, step=loss_step, thresholds=thresholds, per_octave=_PER_OCTAVE
+    )
+    _, (reading,) = yield from locate(question)
+    return reading
+
+
+def _entropies(temperature: float) -> Passes[Entropies]:
+    found: Entropies = yield Pass(lambda b: Entropies.of(b, temperature), "measuring entropies")
+    return found
+
+
+def _wanted_window(
+    places: list[tuple[list[float], set[str]]], window: tuple[int, int]
+) -> tuple[int, int]:
+    """The octaves of 1/T that hold every place and REACH on both sides of it."""
+    low, high = window
+    outside = set().union(*(sides for _, sides in places))
+    if max(-low, high) < _FARTHEST:
+        low -= _STRIDE if "above" in outside else 0
+        high += _STRIDE if "below" in outside else 0
+    inside = [place for found, _ in places for place in found]
+    low = min(low, math.floor(-(max(inside) + REACH) / math.log(2)))
+    high = max(high, math.ceil(-(min(inside) - REACH) / math.log(2)))
+    return low, high
+
+
+# The report ---------------------------------------------------------------------------------------
+
+
+def fit_methods(source: Source, engine: Engine) -> tuple[dict[str, Temperature], Tails]:
+    """The temperatures of logits alone and, with labels, of the labels and their accuracy.
+
+    All come from the same two passes over the rows, so each has the precision of its curve. The
+    tails are those of all rows.
+    """
+    of = first_pass(LATTICE, labeled=source.labeled, bins=1)
+    sums: Sums = sum_by_group(of, "summing", source, engine, (None,))[None]
+    check_total(sums.curve.weight)
+    question = dataclasses.replace(uts_question(sums.tails), per_octave=_PER_OCTAVE, first=_FIRST)
+    curve, readings = run(locate(question), source.select(), engine)
+    alone = Measured(dataclasses.replace(sums, labels=None), readings[0], None, None, None).result()
+    found = {"calibrate": alone, "uts": uts_result(read_off(curve, readings), sums.tails)}
+    labels = known_labels(sums.labels)
+    if labels is None:
+        return found, sums.tails
+    accuracy = float(labels.histogram[0, 2].sum() / labels.weight)
+    return {
+        "temperature": labeled_temperature(labels),
+        "accuracy": matched_temperature(sums.curve, accuracy),
+    } | found, sums.tails

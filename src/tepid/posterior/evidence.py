@@ -1,0 +1,174 @@
+"""Evidence: labels, other models, a reference and an older set, matched with the rows."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tepid import validation
+from tepid.errors import InputError
+from tepid.sources import (
+    AnyPeer,
+    Source,
+    attach,
+    is_answers,
+    match_answers,
+    match_ids,
+    open_peer,
+    open_source,
+    read_ids,
+)
+from tepid.sources.ids import describe_unmatched
+from tepid.sources.logs import is_log, names_log, resized
+from tepid.validation import Array, Int64
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The rows with the evidence on them, and labeled rows from elsewhere.
+
+    `rows` has the models, then the reference, as peers of each batch. `notes` are sentences on rows
+    that another log does not have.
+    """
+
+    rows: Source
+    models: int
+    reference: bool
+    labeled: Source | None
+    source: Source | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the logits and all evidence are read, as in `open_source`."""
+
+    classes: Any = None
+    class_axis: int | None = None
+    probabilities: bool = False
+    columns: Any = None
+    ids: Any = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of `open_source` but those that belong to the rows alone."""
+        return {
+            "class_axis": self.class_axis,
+            "probabilities": self.probabilities,
+            "columns": self.columns,
+        }
+
+    def open(self, data: Any, **beside: Any) -> Source:
+        """A source; one that is open already is read as it was opened."""
+        options = {} if isinstance(data, Source) else self.options
+        return open_source(data, classes=self.classes, **options, **beside)
+
+
+def open_evidence(
+    rows: Source,
+    layout: Layout,
+    *,
+    answers: Any,
+    labeled: Any,
+    models: Any,
+    reference: Any,
+    source: Any,
+) -> Evidence:
+    """The evidence of `tepid.calibrate` beside its rows; `answers` are labels by id."""
+    if not rows.repeatable:
+        raise InputError(
+            "logits must be readable more than once, got an iterator; pass a function that returns "
+            "a new iterator of batches"
+        )
+    if isinstance(models, (str, bytes)) or hasattr(models, "ndim") or not _is_iterable(models):
+        kind = type(models).__name__
+        raise InputError(f"models must be a list of other models' logits, got {kind}")
+    beside = _Beside(rows, layout)
+    others = list(models)
+    peers = [beside.peer(model, f"model {number}") for number, model in enumerate(others, 1)]
+    if reference is not None:
+        peers.append(beside.peer(reference, "reference"))
+    columns = {} if answers is None else {"labels": beside.classes(answers, "labels")}
+    return Evidence(
+        attach(rows.select(labels=True), columns, tuple(peers)),
+        models=len(others),
+        reference=reference is not None,
+        labeled=None if labeled is None else open_labeled(labeled, "labeled", layout),
+        source=None if source is None else open_labeled(source, "source", layout),
+        notes=tuple(beside.notes),
+    )
+
+
+def _is_iterable(value: Any) -> bool:
+    return isinstance(value, Iterable)
+
+
+def open_labeled(given: Any, name: str, layout: Layout) -> Source:
+    """A pair (logits, labels), or a source that has labels."""
+    if isinstance(given, Source):
+        opened = given
+    elif isinstance(given, (tuple, list)) and len(given) == 2:
+        opened = layout.open(given[0], labels=given[1]).renamed(name)
+    else:
+        raise InputError(f"{name} must be a pair (logits, labels), got {type(given).__name__}")
+    if not opened.labeled:
+        raise InputError(f"{name} must have labels, got none")
+    if not opened.repeatable:
+        raise InputError(f"{name} must be readable more than once, got an iterator")
+    return opened
+
+
+class _Beside:
+    """Opens what other models and people answered on the rows, by order or by id."""
+
+    def __init__(self, rows: Source, layout: Layout) -> None:
+        self.rows, self.layout = rows, layout
+        self.by_id = "id" in rows.columns
+        self.notes: list[str] = []
+        self._ids: Array | None = None
+
+    @property
+    def ids(self) -> Array:
+        """The ids of the rows, read once; their numbers where none are named."""
+        if self._ids is None:
+            self._ids = read_ids(self.rows)
+        return self._ids
+
+    def classes(self, answers: Any, name: str) -> Int64:
+        """The classes of a table with the columns `id` and `label`, in the order of the rows."""
+        return match_answers(answers, self.rows, self.ids, name)
+
+    def peer(self, data: Any, name: str) -> AnyPeer:
+        """Another model's answers."""
+        if is_answers(data):
+            return open_peer(self.classes(data, name), rows_of=self.rows, name=name)
+        data, ids = self._with_ids(data, name) if self.by_id else (data, None)
+        index = None if ids is None else match_ids(self.ids, ids, name)
+        if is_log(data):
+            data = resized(data, self.rows.classes)
+            if index is not None and ids is not None:
+                self.notes += describe_unmatched(self.ids, ids, index, name)
+        layout: dict[str, Any] = {} if isinstance(data, Source) else self.layout.options
+        return open_peer(data, rows_of=self.rows, index=index, name=name, **layout)
+
+    def _with_ids(self, data: Any, name: str) -> tuple[Any, Array | None]:
+        named = self.layout.ids if isinstance(self.layout.ids, str) else None
+        if not isinstance(data, tuple) and names_log(data):
+            data = self.layout.open(data, ids=named)
+        if isinstance(data, Source) and "id" in data.columns:
+            return data, read_ids(data)
+        if isinstance(data, tuple) and len(data) == 2:
+            if np.ndim(data[0]) != 1:
+                return data[0], read_ids(data[0], data[1])
+            ids = validation.group_column(data[1], "ids")
+            if len(ids) != len(data[0]):
+                must = f"ids of {name} must be one for each of its {len(data[0])} answers"
+                raise InputError(f"{must}, got {len(ids)}")
+            return data[0], ids
+        if named is not None and not isinstance(data, Source):
+            options = {"columns": self.layout.columns}
+            return data, read_ids(data, named, **options)
+        if is_log(self.rows) and self.layout.ids is None:
+            return data, None  # a log has ids that nobody asked for; these rows are in its order
+        raise InputError(f"{name} must be a pair (logits, ids), since ids are given, got no ids")

@@ -1,0 +1,339 @@
+r"""One posterior over $u = \log T$ from all evidence, and the temperature it leads to.
+
+$\log p(u \mid \text{evidence}) = \text{prior} + \text{labels} + \text{accuracy} + \text{models} +
+\text{reference} + \text{source} + \text{constant}$. Each term is a function of u that comes from
+sums over rows. The constants were chosen on 39 sets of real logits; docs/posterior.md has the
+figures.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tepid.errors import InputError
+from tepid.summaries.curve import Curve
+from tepid.summaries.hermite import Interpolant
+from tepid.summaries.optimum import confidence_along, loss_along, matching_confidence
+from tepid.temperature import Contribution
+from tepid.validation import Float64
+
+# The standard deviation of log T below and above that of UTS, and around T = 1 without UTS.
+LEFT, RIGHT, ALONE = 0.4, 0.8, 0.8
+# The mean confidence at the best T misses the accuracy by about a tenth of the error.
+MISFIT, LEAST_ERROR = 0.1, 0.002
+# The standard deviation of a reading: of a reference or a source, and of comparable models.
+TRUST, PEER = 0.15, 0.2
+# The probability that a reading carries no information: of a reference or a source, of models, and
+# of models that are all less confident by GAP.
+DECLARED, LIKE, WEAK = 0.02, 0.1, 0.5
+GAP = 0.05
+# Logits alone: from this mean confidence on, the odds of an error are multiplied by DOUBT.
+GATE, DOUBT = 0.95, 3.0
+# A reading without information is uniform over a factor of e^6 in T.
+_OUTLIER = 1 / 6
+# The grid covers the place of every term and this much of log T on both sides.
+REACH = 3.0
+# A kind is in tension if it lies further than this from all others, in joint standard deviations.
+_TENSION = 2.6
+# The posterior is at a bound if more than this share of it lies in the outer hundredth of the grid.
+_AT_BOUND, _OUTER = 1e-3, 0.01
+# The distance of the grid's points. A peak whose standard deviation is below _RESOLVED of them gets
+# _PEAK points over _PEAK_REACH standard deviations to both sides.
+_STEP, _RESOLVED, _PEAK, _PEAK_REACH = 0.01, 20.0, 401, 8.0
+
+Term = Callable[[Float64], Float64]
+
+
+@dataclass(frozen=True)
+class RowMeans:
+    r"""Means over rows as functions of u: log-sum-exp L, expected distance M and confidence C.
+
+    $L = \mathrm{mean} \log \sum_k e^{d_k/T}$, $M = dL / d(1/T)$ and $C = \mathrm{mean} \max_k p_k$,
+    with d the distance to the row's largest logit. M and C fall as u grows.
+    """
+
+    curve: Curve
+    loss: Interpolant
+    confidence: Interpolant
+
+    @classmethod
+    def of(cls, curve: Curve) -> "RowMeans":
+        """The means of a curve in which each row's label is its predicted class."""
+        return cls(curve, loss_along(curve), confidence_along(curve))
+
+    def log_sum_exp(self, u: Float64) -> Float64:
+        """L."""
+        return self.loss(-u) / self.curve.weight
+
+    def distance(self, u: Float64) -> Float64:
+        """M."""
+        return self.loss(-u, 1) * np.exp(u) / self.curve.weight
+
+    def top(self, u: Float64) -> Float64:
+        """C."""
+        return self.confidence(-u) / self.curve.weight
+
+    def solve_distance(self, target: float, grid: Float64) -> float:
+        """Where M has this value, within the grid."""
+        u = float(np.interp(-target, -self.distance(grid), grid))
+        for _ in range(3):
+            here = np.array([u])
+            gap = float(self.distance(here)[0]) - target
+            first, second = (float(self.loss(-here, order)[0]) for order in (1, 2))
+            slope = math.exp(u) * (first - second) / self.curve.weight
+            # Interpolation has placed u within a step of the grid.
+            if not slope < 0 or not abs(gap / slope) < _STEP:
+                break
+            u = min(max(u - gap / slope, grid[0]), grid[-1])
+        return u
+
+    def information(self, u: float) -> float:
+        """The expected Fisher information of one label on log T at u: the mean variance of d/T."""
+        here = np.array([-u])
+        bend = float(self.loss(here, 2)[0] - self.loss(here, 1)[0])
+        return max(bend / self.curve.weight, 0.0)
+
+
+# Terms --------------------------------------------------------------------------------------------
+
+
+def prior_term(uts: float | None, around: float = 0.0) -> Term:
+    """The two-piece normal around log T of UTS; wide `around` a place where UTS found none."""
+    if uts is None:
+        return lambda u: -0.5 * ((u - around) / ALONE) ** 2
+    return lambda u: -0.5 * ((u - uts) / np.where(u < uts, LEFT, RIGHT)) ** 2
+
+
+def label_term(curves: Sequence[Curve]) -> Term:
+    """The log likelihood of the labeled rows."""
+    losses = [loss_along(curve) for curve in curves]
+    return lambda u: -sum((loss(-u) for loss in losses), np.zeros(np.shape(u)))
+
+
+def accuracy_term(rows: RowMeans, accuracy: float, standard_error: float) -> Term:
+    """The mean confidence near the accuracy, within its error and the misfit of a temperature."""
+    variance = standard_error**2 + (MISFIT * max(1 - accuracy, LEAST_ERROR)) ** 2
+    return lambda u: -0.5 * (rows.top(u) - accuracy) ** 2 / variance
+
+
+def reading_term(readings: Sequence[tuple[float, float]], outlier: float) -> Term:
+    """A mixture of readings of log T, as (place, standard deviation), and of no information."""
+
+    def term(u: Float64) -> Float64:
+        each = [
+            math.log((1 - outlier) / len(readings) / (sd * math.sqrt(2 * math.pi)))
+            - 0.5 * ((u - place) / sd) ** 2
+            for place, sd in readings
+        ]
+        nothing = np.full(np.shape(u), math.log(outlier * _OUTLIER))
+        return np.asarray(np.logaddexp.reduce([*each, nothing], axis=0))
+
+    return term
+
+
+# Densities on a grid ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Density:
+    """A density of u that is linear between the points of a grid."""
+
+    grid: Float64
+    height: Float64
+
+    @classmethod
+    def of(cls, terms: Iterable[Term], grid: Float64) -> "Density":
+        """The normalized product of terms."""
+        log = sum((term(grid) for term in terms), np.zeros(len(grid)))
+        raw = cls(grid, np.exp(log - log.max()))
+        return cls(grid, raw.height / raw.mass.sum())
+
+    @property
+    def mass(self) -> Float64:
+        """The weight of each point in a mean, by the trapezoidal rule."""
+        step = np.diff(self.grid)
+        return np.asarray(self.height * (np.append(step, 0.0) + np.insert(step, 0, 0.0)) / 2)
+
+    @property
+    def below(self) -> Float64:
+        """The probability below each point."""
+        cells = np.diff(self.grid) * (self.height[1:] + self.height[:-1]) / 2
+        return np.asarray(np.insert(np.cumsum(cells), 0, 0.0))
+
+    @property
+    def mean(self) -> float:
+        """The mean of u."""
+        return float(self.mass @ self.grid)
+
+    @property
+    def variance(self) -> float:
+        """The variance of u."""
+        return float(self.mass @ (self.grid - self.mean) ** 2)
+
+    def quantile(self, share: float) -> float:
+        """The point below which this share lies."""
+        below = self.below
+        q = min(max(int(np.searchsorted(below, share)) - 1, 0), len(below) - 2)
+        low, bend = self.height[q], self._bend(q)
+        rest = max(share - float(below[q]), 0.0)
+        root = math.sqrt(max(low**2 + 2 * rest * bend, 0.0))
+        return float(self.grid[q] + (2 * rest / (low + root) if low + root else 0.0))
+
+    def share_below(self, u: float) -> float:
+        """The probability below a point."""
+        q = min(max(int(np.searchsorted(self.grid, u)) - 1, 0), len(self.grid) - 2)
+        step = u - float(self.grid[q])
+        share = self.below[q] + step * (self.height[q] + step * self._bend(q) / 2)
+        return float(min(max(share, 0.0), 1.0))
+
+    def _bend(self, q: int) -> float:
+        """The slope of the density between two points."""
+        step = self.grid[q + 1] - self.grid[q]
+        return float((self.height[q + 1] - self.height[q]) / step)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The central 95 % as temperatures."""
+        return math.exp(self.quantile(0.025)), math.exp(self.quantile(0.975))
+
+    @property
+    def at_bound(self) -> bool:
+        """Whether the grid cuts the density off."""
+        low, high = self.grid[0], self.grid[-1]
+        outer = _OUTER * (high - low)
+        ends = (self.grid < low + outer) | (self.grid > high - outer)
+        return bool(self.mass[ends].sum() > _AT_BOUND)
+
+
+def make_grid(low: float, high: float, products: Iterable[Sequence[Term]]) -> Float64:
+    """Points from low to high, with more of them where a product of terms has a narrow peak.
+
+    The points around a peak move with it continuously, so that rounding in the sums moves the
+    result no further than itself.
+    """
+    base = np.linspace(low, high, max(2, math.ceil((high - low) / _STEP)) + 1)
+    points = [base]
+    for terms in products:
+        here = base
+        for _ in range(12):
+            density = Density.of(terms, here)
+            step = float(here[1] - here[0])
+            center, sd = density.mean, math.sqrt(density.variance)
+            if sd > _RESOLVED * step:
+                break
+            reach = _PEAK_REACH * max(sd, step)
+            here = np.linspace(max(center - reach, low), min(center + reach, high), _PEAK)
+        if here is not base:
+            points.append(here)
+    return np.unique(np.concatenate(points))
+
+
+# The answer ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The temperature of all evidence.
+
+    `helps` is the probability that it has a lower expected log loss than T = 1. `identified` is
+    False where the answer is the one for logits alone.
+    """
+
+    log_t: float
+    density: Density
+    helps: float | None
+    evidence: dict[str, Contribution]
+    tension: tuple[str, ...]
+    identified: bool
+    kept: bool
+
+
+def combine(
+    rows: RowMeans,
+    prior: Term,
+    terms: Mapping[str, Term],
+    span: tuple[float, float],
+    *,
+    weak_models: bool = False,
+) -> Answer:
+    """The answer from a prior and terms by kind of evidence; `span` is the range of u to look at.
+
+    `weak_models` says that all models given are less confident by GAP.
+    """
+    others = {name: _without(name, prior, terms) for name in terms}
+    products = [(prior, *terms.values()), *((term,) for term in terms.values())]
+    products += [*((prior, term) for term in terms.values()), *others.values()]
+    grid = make_grid(*span, products)
+    density = Density.of((prior, *terms.values()), grid)
+    alone = not terms or (weak_models and set(terms) == {"models"})
+    log_t = _logits_alone(rows) if alone else _act(rows, density, set(terms))
+    if not math.isfinite(log_t):
+        raise InputError("logits must lie closer together, got distances near the end of float32")
+    return Answer(
+        log_t,
+        density,
+        helps=None if alone and log_t == 0 else probability_of_help(rows, density, log_t),
+        evidence=_contributions(rows, prior, terms, grid),
+        tension=tuple(
+            name for name, term in terms.items()
+            if len(terms) > 1 and _apart(Density.of((term,), grid), Density.of(others[name], grid))
+        ),
+        identified=not alone,
+        kept=alone and log_t == 0,
+    )  # fmt: skip
+
+
+def _without(name: str, prior: Term, terms: Mapping[str, Term]) -> tuple[Term, ...]:
+    return (prior, *(term for other, term in terms.items() if other != name))
+
+
+def _apart(one: Density, other: Density) -> bool:
+    return abs(one.mean - other.mean) > _TENSION * math.sqrt(one.variance + other.variance)
+
+
+def _act(rows: RowMeans, density: Density, kinds: set[str]) -> float:
+    """The Bayes act for log loss; the median where only other models or an older set are known.
+
+    If u0 is the truth, the expected log loss at u is L(u) - M(u0) / T. Its posterior mean is least
+    where M(u) is the posterior mean of M. The median does not follow the skew of the prior.
+    """
+    if not kinds & {"labels", "accuracy"}:
+        return density.quantile(0.5)
+    return rows.solve_distance(float(density.mass @ rows.distance(density.grid)), density.grid)
+
+
+def _logits_alone(rows: RowMeans) -> float:
+    """T = 1, or above GATE the T that multiplies the odds of an error by DOUBT."""
+    confidence = float(rows.top(np.zeros(1))[0])
+    if not GATE <= confidence < 1:
+        return 0.0
+    odds = confidence / (1 - confidence) / DOUBT
+    found = matching_confidence(rows.curve, odds / (1 + odds))
+    return math.log(found.temperature) if found.where == "inside" else 0.0
+
+
+def probability_of_help(rows: RowMeans, density: Density, log_t: float) -> float:
+    """The probability that T has a lower expected log loss than T = 1."""
+    if log_t == 0:
+        return 0.0
+    here, one = rows.log_sum_exp(np.array([log_t, 0.0]))
+    limit = float(here - one) / (math.exp(-log_t) - 1)
+    below = density.share_below(rows.solve_distance(limit, density.grid))
+    return 1 - below if log_t > 0 else below
+
+
+def _contributions(
+    rows: RowMeans, prior: Term, terms: Mapping[str, Term], grid: Float64
+) -> dict[str, Contribution]:
+    """What each kind gives beside the logits, and what the logits alone give."""
+    precision = {"logits": 1 / Density.of((prior,), grid).variance}
+    precision |= {name: 1 / Density.of((term,), grid).variance for name, term in terms.items()}
+    total = sum(precision.values())
+    found = {}
+    for name, own in precision.items():
+        density = Density.of((prior, *([terms[name]] if name in terms else [])), grid)
+        log_t = _act(rows, density, {name}) if name in terms else _logits_alone(rows)
+        found[name] = Contribution(math.exp(log_t), density.interval, own / total)
+    return found

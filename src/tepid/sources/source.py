@@ -1,0 +1,241 @@
+"""`Source`: logits as an ordered sequence of parts, with what lies beside them."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tepid import shapes, validation
+from tepid.errors import InputError, RowError
+from tepid.sources.batch import (
+    ArrayPart,
+    Batch,
+    Part,
+    chain_parts,
+    count_rows,
+    mismatch,
+    row_shape,
+)
+from tepid.sources.beside import AnyPeer, Beside, map_leaves
+from tepid.sources.spool import Spool
+from tepid.tables import ARGUMENTS, Columns
+from tepid.validation import Array, ClassNames
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Logits as an ordered sequence of parts.
+
+    `columns` are those of `labels`, `weight`, `group` and `id` that every batch carries, and
+    `peers` where a pass that does not need them should not compute them. `shape` is the shape of an
+    array without its class axis. `binary` means one logit per row. `names` are those of the
+    classes, by which labels are read. Where the parts hold `probabilities`, batches hold their
+    logarithms. A source that must be decoded has a `spool`, which keeps the decoded rows for the
+    next pass.
+    """
+
+    parts: tuple[Part, ...]
+    name: str = "logits"
+    classes: int | None = None
+    columns: frozenset[str] = frozenset()
+    shape: tuple[int, ...] | None = None
+    binary: bool = False
+    repeatable: bool = True
+    names: ClassNames | None = None
+    probabilities: bool = False
+    spool: Spool | None = field(default=None, repr=False)
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows, or None if no pass has counted them yet."""
+        counted = count_rows(self.parts)
+        return self.spool.rows if counted is None and self.spool is not None else counted
+
+    @property
+    def labeled(self) -> bool:
+        """Whether the rows have labels."""
+        return "labels" in self.columns
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the rows have weights."""
+        return "weight" in self.columns
+
+    @property
+    def grouped(self) -> bool:
+        """Whether the rows have groups."""
+        return "group" in self.columns
+
+    def batches(
+        self, size: int, *, allow_empty: bool = False, once: bool = False
+    ) -> Iterator[Batch]:
+        """Yield every batch in order; `once` says that there will be no second pass."""
+        read = self.checked(chain_parts(self.parts, size))
+        if self.spool is not None:
+            read = self.spool.through(read, size, store=not once)
+        empty = True
+        for batch in read:
+            empty = False
+            yield batch
+        if empty and not allow_empty:
+            raise InputError(f"{self.name} must have at least one row, got none")
+
+    def checked(self, batches: Iterator[Batch], start: int | None = 0) -> Iterator[Batch]:
+        """Batches of this source with numbered rows, the same classes, and labels as int64.
+
+        A label is the position of its class, or -1 where it is unknown. Empty batches are dropped.
+        Engines call this on workers, with the batches that they read there.
+        """
+        classes = self.classes
+        for batch in batches:
+            count = batch.logits.shape[0]
+            if not count:
+                continue
+            found = shapes.class_count(batch.logits)
+            if classes is not None and found != classes:
+                raise InputError(
+                    f"{batch.name} must have {classes} classes in every row, "
+                    f"got {found} from row {batch.row}"
+                )
+            classes = found
+            try:
+                yield self._converted(batch._replace(start=start), found)
+            except RowError as error:
+                raise batch.locate(error) from None
+            start = None if start is None else start + count
+
+    def _converted(self, batch: Batch, classes: int) -> Batch:
+        if self.probabilities:
+            batch = batch._replace(logits=validation.logits_of(batch.logits))
+        if batch.labels is None:
+            return batch
+        weight = None if batch.weight is None else np.asarray(batch.weight)
+        labels = validation.partial_labels(
+            batch.labels, len(batch.logits), classes, weight=weight, names=self.names
+        )
+        return batch._replace(labels=labels)
+
+    def replaced(self, **changes: Any) -> "Source":
+        """A source with other fields; what the spool holds is read again."""
+        spool = None if self.spool is None else self.spool.renewed()
+        return dataclasses.replace(self, **{"spool": spool} | changes)
+
+    def select(
+        self, *, labels: bool = False, weight: bool = True, group: bool = True, ids: bool = False
+    ) -> "Source":
+        """The same rows without the columns that are not wanted; nothing reads those any more."""
+        wanted = {"labels": labels, "weight": weight, "group": group, "id": ids, "peers": False}
+        keep = frozenset(name for name in self.columns if wanted[name])
+        if keep == self.columns:
+            return self
+        return self.replaced(parts=tuple(part.select(keep) for part in self.parts), columns=keep)
+
+    def whole(self) -> Batch:
+        """All rows as one batch."""
+        every = list(self.batches(1 << 16, once=True))
+        if all(validation.look_like_probabilities(batch.logits) for batch in every):
+            validation.warn_probabilities(self.name)
+        if len(every) == 1:
+            return every[0]._replace(logits=shapes.matrix(every[0].logits))
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(batch, name) for batch in every]) for name in self.columns
+        }
+        return Batch(shapes.joined([batch.logits for batch in every]), name=self.name, **columns)
+
+    def column(self, name: str) -> Array:
+        """All of `labels`, `weight`, `group` or `id`."""
+        return np.concatenate([getattr(batch, name) for batch in self.batches(1 << 16)])
+
+    def files(self) -> "list[Source]":
+        """One source per file or partition; raises if an array beside them cannot be cut."""
+        if any(isinstance(part, Beside) and len(part.parts) > 1 for part in self.parts):
+            raise InputError(
+                "labels, sample_weight and groups must be columns of the files or one file for "
+                f"each of them, since the rows of {self.name} are not counted, got one for all"
+            )
+        named: dict[str, list[Part]] = {}
+        for part in self.parts:
+            named.setdefault(part.name, []).append(part)
+        return [
+            self.replaced(parts=tuple(parts), name=name, shape=None, spool=None)
+            for name, parts in named.items()
+        ]
+
+    def renamed(self, name: str) -> "Source":
+        """The same rows under another name in messages."""
+
+        def change(leaf: Any) -> Any:
+            return dataclasses.replace(leaf, name=name)
+
+        return self.replaced(
+            parts=tuple(map_leaves(part, change) for part in self.parts), name=name
+        )
+
+
+def attach(
+    source: Source,
+    columns: Mapping[str, Array],
+    peers: tuple[AnyPeer, ...] = (),
+    *,
+    of: str = "",
+) -> Source:
+    """A source with arrays, and the rows of other models, beside its own rows.
+
+    `of` says in an error whose columns they are.
+    """
+    if not columns and not peers:
+        return source
+    rows = source.rows
+    for name, column in columns.items():
+        if rows is not None and len(column) != rows:
+            raise mismatch(f"{ARGUMENTS[name]}{of}", rows, len(column))
+    counts = [part.rows for part in source.parts]
+    alike = all([part.rows for part in peer.parts] == counts for peer in peers if peer.parts)
+    if None in counts or not alike or len(counts) == 1:
+        parts: tuple[Part, ...] = (Beside(source.parts, columns, peers),)
+    else:
+        parts = tuple(_beside(source.parts, columns, peers))
+    beside = source.replaced(parts=parts, columns=source.columns | columns.keys())
+    decoded = source.spool is None and any(peer.decoded for peer in peers)
+    return beside.replaced(spool=Spool()) if decoded else beside
+
+
+def _beside(
+    parts: tuple[Part, ...], columns: Mapping[str, Array], peers: tuple[AnyPeer, ...]
+) -> Iterator[Beside]:
+    start = 0
+    for position, part in enumerate(parts):
+        stop = start + (part.rows or 0)
+        cut = {name: column[start:stop] for name, column in columns.items()}
+        others = tuple(peer.cut(position, start, stop) for peer in peers)
+        yield Beside((part,), cut, others)
+        start = stop
+
+
+def from_table(
+    parts: Sequence[Part], name: str, columns: Columns, *, classes: int | None = None, **rest: Any
+) -> Source:
+    """A source over the columns of a table; `classes` is the length of lists, where it is known."""
+    return Source(
+        tuple(parts),
+        name,
+        columns.classes or classes,
+        frozenset(columns.beside),
+        binary=not columns.lists and len(columns.logits) == 1,
+        names=columns.names,
+        **rest,
+    )
+
+
+def from_array(array: Any, name: str = "logits", class_axis: int | None = None) -> Source:
+    """A source over an array in memory."""
+    last = shapes.class_last(array, class_axis)
+    return Source(
+        (ArrayPart(last, name),),
+        name,
+        shapes.class_count(last),
+        shape=row_shape(last),
+        binary=last.ndim == 1 or last.shape[-1] == 1,
+    )
