@@ -479,3 +479,92 @@ def test_rows_are_matched_by_id():
     part = fit(logits, reference=(labels[:100], ids[:100]), ids=ids)
     same = fit(logits, reference=np.where(np.arange(500) < 100, labels, -1))
     assert part.value == pytest.approx(same.value, rel=1e-9)
+
+
+# --- evidence in doubt
+
+
+def test_labels_in_another_order_of_classes_are_doubted():
+    logits, labels = network(rows=1000)
+    with pytest.warns(tepid.CalibrationWarning, match="no better than chance"):
+        t = tepid.calibrate(logits, (labels + 1) % 5)
+    assert t.verdict == "check"
+    assert "order of the logits' columns" in t.next_step
+
+
+def test_an_accuracy_below_chance_is_doubted():
+    logits, _ = network(rows=1000)
+    t = fit(logits, accuracy=0.05)
+    assert (t.verdict, t.next_step) == ("check", "Check the accuracy: it is no better than chance.")
+
+
+def test_contradictory_evidence_is_never_to_be_used_unchecked():
+    logits, labels = network(rows=5000, scale=2.0)
+    t = fit(logits, some(labels, 400), accuracy=(0.98, 0.002))
+    assert t.helps > 0.9
+    assert t.verdict == "check"
+
+
+def test_a_mask_of_correct_rows_is_no_label():
+    logits, labels = network(rows=100)
+    with pytest.raises(tepid.InputError, match="got True and False"):
+        tepid.calibrate(logits, logits.argmax(axis=1) == labels)
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e-4, 1e4, 1e8])
+def test_the_interval_contains_the_temperature_at_every_scale(scale):
+    logits, labels = network(rows=500)
+    accuracy = accuracy_of(logits, labels)
+    for options in ({}, {"labels": labels}, {"accuracy": (accuracy, 0.01)}):
+        t = fit(np.asarray(logits, np.float64) * scale, **options)
+        assert t.interval[0] <= t.value <= t.interval[1]
+        if options:
+            assert abs(math.log(t.value / (2 * scale))) < 0.5
+
+
+def test_evidence_for_a_temperature_out_of_reach_is_refused():
+    logits, labels = network(rows=200)
+    for scale in (1e-20, 1e20):
+        with pytest.raises(tepid.InputError, match="logits must"):
+            tepid.calibrate(np.asarray(logits, np.float64) * scale, labels)
+
+
+def test_an_accuracy_may_be_given_as_people_type_it():
+    logits, _ = network(rows=500)
+    assert fit(logits, accuracy="186/200") == fit(logits, accuracy=tepid.Counted(186, 200))
+    assert parse_accuracy("0.93±1%") == pytest.approx((0.93, 0.01))
+    with pytest.raises(tepid.InputError, match="accuracy must be like"):
+        parse_accuracy("0.91..95%")
+
+
+def test_a_table_without_answers_has_no_known_label():
+    pd = pytest.importorskip("pandas")
+    logits, _ = network(rows=50)
+    with pytest.raises(tepid.InputError, match="at least one row"):
+        tepid.calibrate(logits, pd.DataFrame({"id": [], "label": []}))
+
+
+def test_unknown_labels_may_be_written_out():
+    pd = pytest.importorskip("pandas")
+    logits, labels = network(rows=300)
+    words = ["NaN", "None", "null", ""] + [str(k) for k in labels[4:60]]
+    table = pd.DataFrame({"id": [str(i) for i in range(60)], "label": words})
+    known = np.where((np.arange(300) >= 4) & (np.arange(300) < 60), labels, -1)
+    assert fit(logits, table).value == pytest.approx(fit(logits, known).value, rel=1e-9)
+
+
+def test_ids_of_a_judge_are_as_many_as_its_answers():
+    logits, labels = network(rows=50)
+    with pytest.raises(tepid.InputError, match="ids of reference must be one for each of its 50"):
+        tepid.calibrate(logits, reference=(labels, np.arange(5)), ids=np.arange(50))
+
+
+def test_a_data_frame_is_applied_by_its_columns():
+    pd = pytest.importorskip("pandas")
+    logits, labels = network(rows=60)
+    names = ["ant", "bee", "cat", "dog", "eel"]
+    frame = pd.DataFrame(logits, columns=names)
+    t = fit(frame, labels, columns=names)
+    assert np.array_equal(t(frame, columns=names), t(logits))
+    with pytest.raises(tepid.InputError, match="columns must go with a data frame"):
+        t(logits, columns=names)

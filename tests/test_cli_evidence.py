@@ -363,3 +363,39 @@ def test_labels_by_id_go_with_calibrate_alone(run, refused):
 def test_asking_for_what_is_not_there_is_refused(line, sentence, refused):
     Path("short.txt").write_text("one\n")
     assert sentence in refused(line)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id;label\n3;1\n5;\n",
+        "id , label\n3, 1\n5,\n",
+        "id,label\n3.0,1\n5.0,\n",
+        "\ufeffid,label\r\n3,1\r\n5,\r\n",
+    ],
+)
+def test_an_earlier_file_may_be_written_by_another_program(text, run):
+    Path("earlier.csv").write_text(text, encoding="utf-8", newline="")
+    run("ask z.npy -n 4 --labels earlier.csv -o more.csv")
+    rows = _read_table("more.csv")
+    assert [row["id"] for row in rows[:2]] == ["3", "5"]
+    assert [row["label"] for row in rows[:2]] == ["1", ""]
+    assert len({row["id"] for row in rows}) == 6
+    assert all(row["prediction"] == str(Z[int(row["id"])].argmax()) for row in rows)
+    run("fit z.npy --labels more.csv")
+
+
+def test_an_id_that_no_row_has_is_refused_before_more_are_asked(refused):
+    Path("earlier.csv").write_text("id,label\n9999,1\n")
+    assert "'9999'" in refused("ask z.npy -n 4 --labels earlier.csv -o more.csv")
+
+
+def test_text_files_that_are_none_are_refused(refused):
+    for line in ("ask z.npy -o a.csv --texts z.npy", "ask z.npy -o a.csv --classes z.npy"):
+        assert "must be text in UTF-8" in refused(line)
+
+
+def test_the_next_command_repeats_how_the_rows_are_read(run):
+    _write_table("named.csv", Z, names=NAMES, id=[f"r{i}" for i in range(len(Z))])
+    printed = run("ask named.csv --columns ant,bee,cat,dog --ids id -n 3 -o a.csv")
+    assert "tepid fit named.csv --ids id --columns ant,bee,cat,dog --labels a.csv" in printed

@@ -69,8 +69,9 @@ class Temperature:
             `at-bound` where no T inside the range is best; `not-identified` where nothing
             determines T, as for logits alone.
         interval: The 95 % interval of T.
-        verdict: Of `tepid.calibrate`: `use` where T is at least 90 % certain to help, `check` where
-            it is less certain, and `keep` where T = 1 is kept. None for the exact methods.
+        verdict: Of `tepid.calibrate`: `use` where T is at least 90 % certain to lower the log loss,
+            `check` where it is less certain or the evidence is in doubt, and `keep` where T = 1 is
+            kept. None for the exact methods.
         reason: Why, in a sentence.
         next_step: What would help most.
         helps: The probability that T has a lower expected log loss than T = 1.
