@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo setup test check docs format bench evidence decisions chaos mutants clean
+.PHONY: demo setup test coverage check docs format bench evidence decisions chaos mutants clean
 
 demo: $(VENV)/.demo ## The main job on embedded data.
 	$(BIN)/tepid demo
@@ -16,6 +16,9 @@ test: $(VENV)/.setup ## Every gate and every test.
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
+coverage: $(VENV)/.setup ## Which lines the tests reach.
 	$(BIN)/coverage run -m pytest
 	$(BIN)/coverage report
 
