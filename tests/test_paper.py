@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tepid
+from tests.test_calibrate import fit
 
 
 @pytest.mark.slow
@@ -97,12 +98,9 @@ def test_every_kind_of_evidence_that_the_data_allow_can_be_compared(fashion):
         "uts": tepid.uts(part).value,
         "temperature": tepid.temperature_scaling(part, labels).value,
         "accuracy": tepid.match_accuracy(part, evidence["accuracy"]).value,
-        "calibrate": tepid.calibrate(part).value,
-        "calibrate+all": tepid.calibrate(part, **evidence).value,
-    } | {
-        f"calibrate+{kind}": tepid.calibrate(part, **{kind: value}).value
-        for kind, value in evidence.items()
-    }
+        "calibrate": fit(part).value,
+        "calibrate+all": fit(part, **evidence).value,
+    } | {f"calibrate+{kind}": fit(part, **{kind: value}).value for kind, value in evidence.items()}
     found = {name: m["temperature"]["mean"] for name, m in one.items() if "temperature" in m}
     assert found == pytest.approx(expected, rel=1e-9)
 

@@ -10,4 +10,5 @@ def fashion() -> dict[str, Any]:
     """`logits` (10000, 10), `labels`, class `names`, and `images` of the rows `image_rows`."""
     path = resources.files("tepid.demo") / "fashion.npz"
     with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        return dict(archive)
+        # Signed, so that -1 can mark an unknown label.
+        return dict(archive) | {"labels": archive["labels"].astype(np.int64)}
