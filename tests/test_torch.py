@@ -1245,7 +1245,14 @@ def ranks(tmp_path_factory, network):
     np.save(folder / "labels.npy", network[1])
     cases = ["uneven", "empty", "evidence", "spilled", "wrapped", "nan"]
     script = Path(__file__).with_name("ranks.py")
-    subprocess.run([sys.executable, str(script), str(folder), *cases], check=True, timeout=300)
+    command = [sys.executable, str(script), str(folder), *cases]
+    # On a busy machine gloo may fail to connect two processes; a wrong result fails every time.
+    for _ in range(3):
+        (folder / "meeting").unlink(missing_ok=True)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        if done.returncode == 0:
+            break
+    assert done.returncode == 0, done.stderr[-2000:]
     one, two = (json.loads((folder / f"{rank}.json").read_text()) for rank in (0, 1))
     return {case: (one[case], two[case]) for case in cases}
 
