@@ -202,7 +202,7 @@ def sum_by_bin(where: Int64, values: Float64, bins: int) -> Float64:
 
 
 def lower_edges(per_unit: int) -> Float64:
-    """The least probability of each bin; that of the first is 0."""
+    """The least probability of each bin, 0 for the first."""
     odds = np.arange(2 * RANGE * per_unit) / per_unit - RANGE
     edges = 1 / (1 + np.exp(-odds))
     edges[0] = 0.0

@@ -127,7 +127,7 @@ class Threshold:
 
     `cautious` keeps the promise also at the upper end of T's interval. `cost` is the expected cost
     per row where costs were given. `classes` holds the same for the rows predicted as each class,
-    if it was asked for. `verdict` is that of the temperature.
+    if it was asked for. `verdict` is the verdict on the temperature.
     """
 
     wanted: str
