@@ -24,9 +24,15 @@ from tepid.errors import InputError, RowError, reading, require
 
 Array = NDArray[Any]
 # The columns that may lie beside the logits, and the argument that names each.
-ARGUMENTS = {"labels": "labels", "weight": "sample_weight", "group": "groups", "id": "ids"}
+ARGUMENTS = {
+    "labels": "labels",
+    "weight": "sample_weight",
+    "group": "groups",
+    "id": "ids",
+    "cluster": "clusters",
+}
 # Those that are read as text.
-TEXT = ("groups", "ids")
+TEXT = ("groups", "ids", "clusters")
 # The libraries whose data frames narwhals reads.
 _LIBRARIES = ("pandas", "polars", "pyarrow", "duckdb", "modin", "cudf")
 Holds = Literal["number", "list", "other"]
@@ -36,7 +42,7 @@ Holds = Literal["number", "list", "other"]
 class Columns:
     """The columns that are logits, or the one that holds lists of them, and those beside them.
 
-    `beside` maps `labels`, `weight`, `group` and `id` to the column of each.
+    `beside` maps `labels`, `weight`, `group`, `id` and `cluster` to the column of each.
     """
 
     logits: tuple[str, ...]

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
+from tepid import validation
 from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
-from tepid.methods.passes import Key, Passes, group_weights, run_by_group
+from tepid.kernels import reference
+from tepid.methods.passes import Key, Pass, Passes, group_weights, run_by_group
 from tepid.methods.results import Fit, combine_groups, matching_error, to_temperature
 from tepid.methods.search import Question, read_off, readings_of, search
-from tepid.sources import open_source
+from tepid.sources import Batch, Source, open_source
+from tepid.summaries.clusters import ClusterSums, confidences
 from tepid.summaries.curve import Curve
 from tepid.summaries.optimum import (
     Reading,
@@ -180,6 +183,7 @@ def match_accuracy(
     sample_weight: Any = None,
     class_axis: int | None = None,
     groups: Any = None,
+    clusters: Any = None,
     columns: Any = None,
     probabilities: bool = False,
     engine: Engine | None = None,
@@ -194,8 +198,8 @@ def match_accuracy(
     The accuracy is a number, `(value, standard error)`, `tepid.Counted` or `tepid.Range`. The 95 %
     interval comes from the spread of the confidences and the error of the accuracy; for a range it
     spans the temperatures that match its ends. With `groups`, one name per row, a mapping gives
-    each group's accuracy; a single one is taken as the accuracy of every group. `logits` may be
-    `tepid.Summaries`.
+    each group's accuracy; a single one is taken as the accuracy of every group. `clusters` are
+    those of `tepid.temperature_scaling`. `logits` may be `tepid.Summaries`.
 
     >>> import numpy as np
     >>> logits = 4 * np.random.default_rng(0).normal(size=(5000, 10))
@@ -205,8 +209,8 @@ def match_accuracy(
     """
     if isinstance(logits, Summaries):
         logits.check_rows_needed(
-            sample_weight=sample_weight, class_axis=class_axis, groups=groups, columns=columns,
-            probabilities=probabilities, engine=engine,
+            sample_weight=sample_weight, class_axis=class_axis, groups=groups, clusters=clusters,
+            columns=columns, probabilities=probabilities, engine=engine,
         )  # fmt: skip
         logits.check_weight()
         return matched_temperature(logits.curve, _to_match(accuracy).value)
@@ -215,9 +219,10 @@ def match_accuracy(
         sample_weight=sample_weight,
         class_axis=class_axis,
         groups=groups,
+        clusters=clusters,
         columns=columns,
         probabilities=probabilities,
-    ).select()
+    ).select(clusters=True)
     engine = choose_engine(engine, source)
     weights = group_weights(source, engine)
     if isinstance(accuracy, Mapping):
@@ -228,7 +233,7 @@ def match_accuracy(
     def fit(key: Key) -> Passes[Fit]:
         given = accuracy.get(str(key)) if isinstance(accuracy, Mapping) else accuracy
         ends = (given.high, given.low) if isinstance(given, Range) else ()
-        return _matched_fit(known[key], ends, repeatable=source.repeatable)
+        return _matched_fit(known[key], ends, source)
 
     keys = (None, *weights)
     return combine_groups(run_by_group(fit, source, engine, keys), source, engine)
@@ -249,15 +254,32 @@ def _to_match(accuracy: Any) -> Estimate:
     return Estimate(known.value, 0.0 if exact else known.error)
 
 
-def _matched_fit(known: Estimate, ends: tuple[float, ...], *, repeatable: bool) -> Passes[Fit]:
+def _matched_fit(known: Estimate, ends: tuple[float, ...], source: Source) -> Passes[Fit]:
     """The fit to an accuracy; `ends` are those of a range, the higher accuracy first."""
     others = tuple(partial(matching_confidence, accuracy=end) for end in ends)
-    answer = yield from search(_question(known.value, others), repeatable=repeatable)
-    error = matching_error(answer.point, known.error)
+    answer = yield from search(_question(known.value, others), repeatable=source.repeatable)
+    sampling = None
+    if answer.point is not None and source.clustered:
+        sampling = yield from _clustered_variance(answer.temperature)
+    error = matching_error(answer.point, known.error, sampling)
     t = to_temperature(answer, "accuracy", error=error)
     if answer.others:
         t = dataclasses.replace(t, interval=(answer.others[0], answer.others[1]))
     return Fit(t, error)
+
+
+def _clustered_variance(temperature: float) -> Passes[float]:
+    """The sampling variance of the mean confidence; infinite from a single cluster."""
+
+    def of(batch: Batch) -> ClusterSums:
+        p = confidences(reference.brought(validation.as_array(batch.logits)), temperature)
+        weight = validation.weight_column(batch.weight, len(p))
+        return ClusterSums.of(p, weight, batch.buckets())
+
+    sums: ClusterSums = yield Pass(of, "measuring clusters")
+    if sums.variance is None:
+        return math.inf
+    return sums.variance / float(sums.weight.sum()) ** 2
 
 
 def _question(accuracy: float, others: tuple[Callable[[Curve], Reading], ...]) -> Question:

@@ -1,10 +1,13 @@
 """Labels of every row: temperature scaling (TS), Guo et al. (2017)."""
 
+import math
 from typing import Any
 
+from tepid import validation
 from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
-from tepid.methods.passes import Key, Passes, run_by_group
+from tepid.kernels import reference
+from tepid.methods.passes import Key, Pass, Passes, run_by_group
 from tepid.methods.results import (
     Fit,
     combine_groups,
@@ -12,8 +15,9 @@ from tepid.methods.results import (
     nearest_node,
     to_temperature,
 )
-from tepid.methods.search import Question, read_off, readings_of, search
-from tepid.sources import open_source
+from tepid.methods.search import Answer, Question, read_off, readings_of, search
+from tepid.sources import Batch, Source, open_source
+from tepid.summaries.clusters import ClusterSums, label_scores
 from tepid.summaries.curve import Curve
 from tepid.summaries.optimum import least_loss, loss_step
 from tepid.summaries.shared import Summaries
@@ -29,6 +33,7 @@ def temperature_scaling(
     sample_weight: Any = None,
     class_axis: int | None = None,
     groups: Any = None,
+    clusters: Any = None,
     columns: Any = None,
     probabilities: bool = False,
     engine: Engine | None = None,
@@ -41,7 +46,9 @@ def temperature_scaling(
 
     Every row needs a label; `tepid.calibrate` takes labels of some. `labels` may be left out where
     `logits` is a source that has them, or `tepid.Summaries`. `groups`, one name per row,
-    gives each group a temperature of its own in `Temperature.groups`.
+    gives each group a temperature of its own in `Temperature.groups`. With `clusters`, one name per
+    row, or with arrays of more than two dimensions, the interval takes the cluster or the item on
+    the first axis as the unit, since the pixels of an image are not independent.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -53,7 +60,7 @@ def temperature_scaling(
     if isinstance(logits, Summaries):
         logits.check_rows_needed(
             labels=labels, sample_weight=sample_weight, class_axis=class_axis, groups=groups,
-            columns=columns, probabilities=probabilities, engine=engine,
+            clusters=clusters, columns=columns, probabilities=probabilities, engine=engine,
         )  # fmt: skip
         logits.check_weight()
         if logits.labels is None or not logits.labels.weight:
@@ -65,6 +72,7 @@ def temperature_scaling(
         sample_weight=sample_weight,
         class_axis=class_axis,
         groups=groups,
+        clusters=clusters,
         columns=columns,
         probabilities=probabilities,
     )
@@ -73,7 +81,7 @@ def temperature_scaling(
     engine = choose_engine(engine, source)
 
     def fit(_: Key) -> Passes[Fit]:
-        return _fit(repeatable=source.repeatable)
+        return _fit(source)
 
     return combine_groups(run_by_group(fit, source, engine), source, engine)
 
@@ -85,7 +93,26 @@ def labeled_temperature(curve: Curve) -> Temperature:
     return to_temperature(answer, "temperature", error=error if answer.status == "ok" else None)
 
 
-def _fit(*, repeatable: bool) -> Passes[Fit]:
-    answer = yield from search(QUESTION, repeatable=repeatable)
+def _fit(source: Source) -> Passes[Fit]:
+    answer = yield from search(QUESTION, repeatable=source.repeatable)
     error = loss_error(answer.point)
+    if error is not None and source.clustered:
+        error = yield from _clustered_error(answer, error)
     return Fit(to_temperature(answer, "temperature", error=error), error)
+
+
+def _clustered_error(answer: Answer, error: float) -> Passes[float | None]:
+    """The sandwich standard error with the scores summed by cluster."""
+    t = answer.temperature
+    scores: ClusterSums = yield Pass(lambda batch: _scores(batch, t), "measuring clusters")
+    if scores.variance is None or answer.point is None:
+        return None
+    by_row = float(answer.point.square[0, 0]) * float(answer.point.lattice.nodes[0]) ** 2
+    return max(error, error * math.sqrt(scores.variance / by_row))
+
+
+def _scores(batch: Batch, temperature: float) -> ClusterSums:
+    z = reference.brought(validation.as_array(batch.logits))
+    weight = validation.weight_column(batch.weight, len(z))
+    scores = label_scores(z, batch.labels, temperature)
+    return ClusterSums.of(scores, weight, batch.buckets())

@@ -87,20 +87,23 @@ def loss_error(point: Curve | None, node: int = 0) -> float | None:
     return _usable(math.sqrt(point.square[0, node]) / steepness)
 
 
-def matching_error(point: Curve | None, known: float = 0.0, node: int = 0) -> float | None:
+def matching_error(
+    point: Curve | None, known: float = 0.0, sampling: float | None = None
+) -> float | None:
     """The standard error where the mean confidence matches an accuracy with standard error `known`.
 
-    It adds the error of the accuracy and the sampling error of the mean confidence.
+    It adds the error of the accuracy and the sampling error of the mean confidence, whose variance
+    is `sampling` where the rows are not independent.
     """
     if point is None or point.rows < 2:
         return None
-    mean = point.confidence[node] / point.weight
-    variance = max(point.confidence_square[node] / point.weight - mean**2, 0.0)
-    slope = point.lattice.nodes[node] * point.confidence_slope[node] / point.weight
+    mean = point.confidence[0] / point.weight
+    variance = max(point.confidence_square[0] / point.weight - mean**2, 0.0)
+    slope = point.lattice.nodes[0] * point.confidence_slope[0] / point.weight
     if not slope:
         return None
-    sampling = variance * point.weight_square / point.weight**2
-    return _usable(math.sqrt(sampling + known**2) / slope)
+    by_row = variance * point.weight_square / point.weight**2
+    return _usable(math.sqrt(max(by_row, sampling or 0.0) + known**2) / slope)
 
 
 def nearest_node(curve: Curve, temperature: float) -> int:

@@ -12,7 +12,7 @@ from tepid.errors import InputError
 from tepid.metrics import from_reliability, from_rows
 from tepid.metrics.excess import excess_nll, excess_of_counts
 from tepid.summaries.reliability import Reliability, Rows
-from tepid.validation import Float64, number, whole
+from tepid.validation import Float64, Int64, number, whole
 
 Measure = Callable[..., float]
 
@@ -59,6 +59,7 @@ def bootstrap(
     level: float = 0.95,
     draws: int = 1000,
     seed: int = 0,
+    clusters: ArrayLike | None = None,
 ) -> Interval:
     r"""A measure with its interval, from drawing the rows again with replacement.
 
@@ -72,6 +73,9 @@ def bootstrap(
     as they are would add it: those of `ece` never held the 0 of a calibrated model. BCa would need
     the measure without each row in turn. NaN where a draw is not finite.
 
+    With `clusters`, one name per row, whole clusters are drawn: the pixels of an image or the
+    visits of a patient are not independent.
+
     How often the interval holds the truth depends on the measure (docs/measures.md). Do not
     conclude from an interval of `ece` above 0 that a model is miscalibrated: for calibrated models
     it is wrong in half of the cases. Ask `brier_calibration` instead. A draw costs $O(n)$, for
@@ -84,7 +88,7 @@ def bootstrap(
     (0.75, 0.69, 0.81)
     """
     _check(level, draws, seed)
-    drawn = _draw(measure, labels, probabilities, draws, seed)
+    drawn = _draw(measure, labels, probabilities, draws, seed, clusters)
     return _interval(drawn, level, *_range(measure))
 
 
@@ -97,12 +101,14 @@ def difference(
     level: float = 0.95,
     draws: int = 1000,
     seed: int = 0,
+    clusters: ArrayLike | None = None,
 ) -> Interval:
     r"""How much a measure changes from `before` to `after`, two models or one and its calibration.
 
     The value is `after` less `before`, so what lowers an error is negative. Each draw takes the
     same rows of both: what makes a row hard for both cancels, and the interval is as a rule far
-    narrower than the two of `bootstrap` would suggest. It is the basic interval, as there.
+    narrower than the two of `bootstrap` would suggest. It is the basic interval, and `clusters` are
+    as there.
 
     >>> import tepid
     >>> labels = [0, 1, 0, 0] * 50
@@ -110,7 +116,9 @@ def difference(
     >>> found.value, found.low, found.high
     (-0.0923, -0.158, -0.0264)
     """
-    return compared(measure, labels, before, after, level=level, draws=draws, seed=seed)[2]
+    return compared(
+        measure, labels, before, after, level=level, draws=draws, seed=seed, clusters=clusters
+    )[2]
 
 
 def compared(
@@ -122,10 +130,11 @@ def compared(
     level: float = 0.95,
     draws: int = 1000,
     seed: int = 0,
+    clusters: ArrayLike | None = None,
 ) -> tuple[Interval, Interval, Interval]:
     """What `bootstrap` says of each of two models, and `difference` of both, from one drawing."""
     _check(level, draws, seed)
-    one, other = (_draw(measure, labels, p, draws, seed) for p in (before, after))
+    one, other = (_draw(measure, labels, p, draws, seed, clusters) for p in (before, after))
     ends = _range(measure)
     with np.errstate(invalid="ignore"):  # inf - inf is NaN
         change = other - one
@@ -140,7 +149,12 @@ def _check(level: float, draws: int, seed: int) -> None:
 
 
 def _draw(
-    measure: Measure, labels: ArrayLike, probabilities: ArrayLike, draws: int, seed: int
+    measure: Measure,
+    labels: ArrayLike,
+    probabilities: ArrayLike,
+    draws: int,
+    seed: int,
+    clusters: ArrayLike | None,
 ) -> Float64:
     """The measure of all rows, and of each draw; of these none where the first is not finite."""
     weighted = of_counts(measure, labels, probabilities)
@@ -148,7 +162,20 @@ def _draw(
     value = weighted(np.ones(rows))
     if not math.isfinite(value):
         return np.concatenate([[value], np.full(draws, math.nan)])
-    return np.array([value, *map(weighted, draw_counts(rows, draws, seed))])
+    where = None if clusters is None else _number_clusters(clusters, rows)
+    counts = draw_counts(rows if where is None else int(where.max()) + 1, draws, seed)
+    drawn = counts if where is None else (each[where] for each in counts)
+    return np.array([value, *map(weighted, drawn)])
+
+
+def _number_clusters(clusters: ArrayLike, rows: int) -> Int64:
+    names = validation.group_column(clusters, "clusters")
+    if len(names) != rows:
+        raise InputError(f"clusters must be one for each of the {rows} rows, got {len(names)}")
+    where: Int64 = np.unique(names, return_inverse=True)[1].reshape(-1)
+    if not where.max():
+        raise InputError(f"clusters must be at least two, got {names[0]!r} alone")
+    return where
 
 
 def _interval(

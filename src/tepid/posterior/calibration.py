@@ -3,7 +3,8 @@
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
@@ -33,12 +34,20 @@ from tepid.posterior.measured import (
     Measured,
     OlderSet,
     known_labels,
+    labels_alone,
     sampling_error,
     with_groups,
 )
 from tepid.posterior.model import REACH
-from tepid.posterior.sums import Entropies, Sums, first_pass, labeled_curve
+from tepid.posterior.sums import (
+    Entropies,
+    Sums,
+    first_pass,
+    labeled_curve,
+    scores_by_cluster,
+)
 from tepid.sources import Source, is_answers, open_source
+from tepid.summaries.clusters import ClusterSums
 from tepid.summaries.curve import Curve
 from tepid.summaries.lattice import Lattice
 from tepid.summaries.optimum import Reading, least_loss, loss_step
@@ -46,6 +55,7 @@ from tepid.summaries.shared import LATTICE, Summaries
 from tepid.summaries.tails import Tails
 from tepid.temperature import Temperature, warn_unreliable
 
+Summed = TypeVar("Summed", Curve, ClusterSums)
 _PER_OCTAVE = LATTICE.per_octave
 # The first window, in octaves of 1/T, and by how much it grows, up to a T of 1e±12.
 _FIRST, _STRIDE, _FARTHEST = (-7, 6), 12, 40
@@ -63,6 +73,7 @@ def calibrate(  # noqa: PLR0913  # each kind of evidence is one keyword
     classes: Any = None,
     sample_weight: Any = None,
     groups: Any = None,
+    clusters: Any = None,
     class_axis: int | None = None,
     probabilities: bool = False,
     columns: Any = None,
@@ -97,6 +108,10 @@ def calibrate(  # noqa: PLR0913  # each kind of evidence is one keyword
         sample_weight: One weight per row, as a frequency: a row of weight two counts as two.
         groups: One name per row. Each group gets a temperature of its own, shrunk toward that of
             all rows.
+        clusters: One name per row, where rows belong together: the pixels of an image, the frames
+            of a video, the visits of a patient. Labels of one cluster may depend on each other,
+            and the interval takes the cluster as the unit. In arrays of more than two dimensions
+            each item on the first axis is a cluster.
         class_axis: The axis of the classes, for arrays of more than two dimensions.
         probabilities: The values are probabilities; their logarithms are the logits.
         columns: The columns of a table that are the logits, where that is ambiguous.
@@ -117,7 +132,7 @@ def calibrate(  # noqa: PLR0913  # each kind of evidence is one keyword
     if isinstance(logits, Summaries):
         logits.check_rows_needed(
             labels=labels, models=models, reference=reference, source=source, classes=classes,
-            sample_weight=sample_weight, groups=groups, class_axis=class_axis,
+            sample_weight=sample_weight, groups=groups, clusters=clusters, class_axis=class_axis,
             probabilities=probabilities, columns=columns, ids=ids, labeled=labeled, engine=engine,
         )  # fmt: skip
         found = _from_summaries(logits, accuracy)
@@ -133,7 +148,12 @@ def calibrate(  # noqa: PLR0913  # each kind of evidence is one keyword
             sample_weight=sample_weight,
             groups=groups,
             ids=ids,
+            clusters=clusters,
         )
+        if labeled is not None and "cluster" in rows.columns:
+            raise InputError(
+                "clusters must go with labels of the rows, -1 where unknown, got labeled"
+            )
         if rows.classes != 2 and getattr(getattr(labels, "dtype", None), "kind", "") == "b":
             raise InputError("labels must be class numbers or names, got True and False")
         evidence = open_evidence(
@@ -218,8 +238,9 @@ def fit_evidence(evidence: Evidence, accuracy: Any, engine: Engine) -> Temperatu
     second = _second_pass(evidence, sums, older, engine)
     while True:
         found = {
-            key: Measured(sums[key], *second[key], known.get(key), older) for key in keys
-        }  # fmt: skip
+            key: Measured(sums[key], each.uts, each.entropies, known.get(key), older, each.scores)
+            for key, each in second.items()
+        }
         places = [each.places() for each in found.values()]
         wanted = _wanted_window(places, window)
         if wanted == window:
@@ -272,7 +293,7 @@ def _add_labeled(
     }
 
 
-def _plus(one: Curve | None, two: Curve | None) -> Curve | None:
+def _plus(one: Summed | None, two: Summed | None) -> Summed | None:
     if one is None or two is None:
         return two if one is None else one
     return one + two
@@ -291,21 +312,52 @@ def _older_set() -> Passes[OlderSet]:
     return OlderSet(reading, sampling_error(curve, reading.temperature), entropies)
 
 
+@dataclass(frozen=True, eq=False)
+class _Second:
+    """What the second pass gives."""
+
+    uts: Reading
+    entropies: Entropies | None
+    scores: ClusterSums | None
+
+
 def _second_pass(
     evidence: Evidence, sums: dict[Key, Sums], older: OlderSet | None, engine: Engine
-) -> dict[Key, tuple[Reading, Entropies | None]]:
-    """UTS on the thresholds of the first pass, and the entropies at the older set's temperature."""
-    # Rows that were decoded in the first pass are read from where they were stored.
-    rows = evidence.rows if evidence.rows.spool is not None else evidence.rows.select()
+) -> dict[Key, _Second]:
+    """UTS on the thresholds of the first pass, and what needs a temperature to be summed at.
 
-    def passes(key: Key) -> Passes[tuple[Reading, Entropies | None]]:
+    These are the entropies at the older set's temperature, and the scores of labels by cluster.
+    """
+    rows, labeled = evidence.rows, evidence.labeled
+    clustered = rows.clustered or (labeled is not None and labeled.clustered)
+    # Rows that were decoded in the first pass are read from where they were stored.
+    read = rows if rows.spool is not None else rows.select(labels=clustered, clusters=clustered)
+
+    def passes(key: Key) -> Passes[_Second]:
         methods: dict[Key, Passes[Any]] = {"uts": _uts(sums[key].tails)}
         if older is not None:
             methods["entropies"] = _entropies(older.temperature)
+        if clustered and rows.labeled:
+            methods["scores"] = _scores(sums[key])
         found = yield from in_parallel(methods)
-        return found["uts"], found.get("entropies")
+        return _Second(found["uts"], found.get("entropies"), found.get("scores"))
 
-    return run_by_group(passes, rows, engine, tuple(sums))
+    second = run_by_group(passes, read, engine, tuple(sums))
+    if labeled is None or not clustered:
+        return second
+    more = run_by_group(lambda key: _scores(sums[key]), labeled, engine, tuple(sums))
+    return {
+        key: dataclasses.replace(own, scores=_plus(own.scores, more[key]))
+        for key, own in second.items()
+    }
+
+
+def _scores(sums: Sums) -> Passes[ClusterSums]:
+    temperature = labels_alone(sums)
+    found: ClusterSums = yield Pass(
+        lambda batch: scores_by_cluster(batch, temperature), "measuring clusters"
+    )
+    return found
 
 
 def _uts(tails: Tails) -> Passes[Reading]:

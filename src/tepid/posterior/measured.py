@@ -32,9 +32,11 @@ from tepid.posterior.model import (
     prior_term,
     probability_of_help,
     reading_term,
+    tempered,
 )
 from tepid.posterior.sums import Entropies, Sums, Targets
 from tepid.posterior.verdicts import Findings, describe
+from tepid.summaries.clusters import ClusterSums
 from tepid.summaries.curve import Curve
 from tepid.summaries.optimum import (
     INTERPOLATION,
@@ -49,11 +51,23 @@ from tepid.temperature import Temperature
 _ABOVE_CHANCE, _HIGHEST = 0.005, 0.9995
 # Labels whose weights sum to less than this share of their number are likely normalized.
 _LIGHT = 0.1
+# The points of the grid on which a first temperature is found.
+_POINTS = 1001
 
 
 def known_labels(labels: Curve | None) -> Curve | None:
     """The curve of labeled rows, or None if there are none of them."""
     return labels if labels is not None and labels.weight else None
+
+
+def labels_alone(sums: Sums) -> float:
+    """T of the labels and a prior around 1, for what must be summed at some temperature."""
+    labels = known_labels(sums.labels)
+    if labels is None:
+        return 1.0
+    nodes = labels.lattice.nodes
+    grid = np.linspace(-math.log(nodes[-1]), -math.log(nodes[0]), _POINTS)
+    return math.exp(Density.of((prior_term(None), label_term([labels])), grid).mean)
 
 
 @dataclass(frozen=True)
@@ -79,6 +93,22 @@ class Measured:
     entropies: Entropies | None
     accuracy: Estimate | None
     older: OlderSet | None
+    scores: ClusterSums | None = None
+
+    @property
+    def design_effect(self) -> float:
+        """By how much clusters raise the variance of what the labels say; 1 without clusters.
+
+        Labels of a single cluster count as one row.
+        """
+        labels = known_labels(self.sums.labels)
+        if labels is None or self.scores is None:
+            return 1.0
+        if self.scores.variance is None:
+            return max(1.0, labels.weight)
+        means = RowMeans.of(labels)
+        information = labels.weight * means.information(math.log(labels_alone(self.sums)))
+        return max(1.0, self.scores.variance / information) if information else 1.0
 
     @property
     def center(self) -> float | None:
@@ -114,7 +144,7 @@ class Measured:
         terms: dict[str, Term] = {}
         labels = known_labels(self.sums.labels)
         if labels is not None:
-            terms["labels"] = label_term([labels])
+            terms["labels"] = tempered(label_term([labels]), self.design_effect)
         if self.accuracy is not None:
             terms["accuracy"] = accuracy_term(rows, self.accuracy.value, self.accuracy.error)
         for kind, readings in self.readings().items():
@@ -173,7 +203,8 @@ class Measured:
             implied=float(rows.top(np.array([answer.log_t]))[0]),
             labels=0 if labels is None else round(labels.rows),
             light=labels is not None and labels.weight < _LIGHT * labels.rows,
-            information=rows.information(answer.log_t),
+            information=rows.information(answer.log_t) / self.design_effect,
+            one_cluster=self.scores is not None and self.scores.count == 1,
             weak_models=self.weak_models,
             impossible=self.impossible,
             silent=tuple(kind for kind in self.readings() if kind not in answer.evidence),

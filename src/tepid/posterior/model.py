@@ -112,6 +112,11 @@ def label_term(curves: Sequence[Curve]) -> Term:
     return lambda u: -sum((loss(-u) for loss in losses), np.zeros(np.shape(u)))
 
 
+def tempered(term: Term, design_effect: float) -> Term:
+    """A log likelihood of dependent rows: its curvature is that of the robust standard error."""
+    return term if design_effect == 1 else lambda u: term(u) / design_effect
+
+
 def accuracy_term(rows: RowMeans, accuracy: float, standard_error: float) -> Term:
     """The mean confidence near the accuracy, within its error and the misfit of a temperature."""
     variance = standard_error**2 + (MISFIT * max(1 - accuracy, LEAST_ERROR)) ** 2

@@ -13,6 +13,7 @@ from tepid.errors import RowError
 from tepid.kernels import reference
 from tepid.sources import Batch
 from tepid.summaries import arithmetic
+from tepid.summaries.clusters import ClusterSums, label_scores
 from tepid.summaries.curve import Curve
 from tepid.summaries.lattice import Lattice
 from tepid.summaries.probabilities import softmax
@@ -105,6 +106,18 @@ def labeled_curve(batch: Batch, lattice: Lattice, bins: int = 0) -> Curve:
     weight = validation.weight_column(batch.weight, n)
     labels = validation.partial_labels(batch.labels, n, k, weight=weight)
     return _curve_of_rows(z, weight, labels, np.flatnonzero(labels >= 0), lattice, "labels", bins)
+
+
+def scores_by_cluster(batch: Batch, temperature: float) -> ClusterSums:
+    """The scores of the labeled rows of a batch by cluster."""
+    z = shapes.matrix(validation.as_array(batch.logits))
+    n, k = z.shape
+    weight = validation.weight_column(batch.weight, n)
+    labels = validation.partial_labels(batch.labels, n, k, weight=weight)
+    rows = np.flatnonzero(labels >= 0)
+    own = reference.brought(z if len(rows) == n else z[rows])
+    scores = label_scores(own, labels[rows], temperature)
+    return ClusterSums.of(scores, weight[rows], batch.buckets()[rows])
 
 
 def predicted_classes(z: Any) -> Int64:

@@ -25,7 +25,8 @@ class Findings:
     `confidence` is the mean confidence at T = 1 and `implied` that at T. `light` says that weights
     of labels sum to far less than their number. `impossible` names the kinds that are no better
     than chance, so that no T is high enough, and `silent` those that gave no reading. `masked` is
-    the weight of rows in which another model names a masked class.
+    the weight of rows in which another model names a masked class. `one_cluster` says that all
+    labels belong to one cluster.
     """
 
     flat: bool
@@ -36,6 +37,7 @@ class Findings:
     labels: int
     light: bool
     information: float
+    one_cluster: bool
     weak_models: bool
     impossible: tuple[str, ...]
     silent: tuple[str, ...]
@@ -175,6 +177,8 @@ def _warnings(answer: Answer, findings: Findings, status: Status) -> tuple[str, 
         found.append(f"The interval of T is wide: {low:.3g} to {high:.3g}.")
     if status == "at-bound":
         found.append("The evidence asks for a T at the edge of the range that was summed.")
+    if findings.one_cluster:
+        found.append("All labels belong to one cluster, so they count as one row.")
     if findings.light:
         found.append(
             "The weights of the labeled rows sum to far less than their number. Weights are "

@@ -65,10 +65,12 @@ class ArrayFilePart:
                 if len(column) != rows:
                     raise mismatch(f"{ARGUMENTS[role]} of {self.name}", rows, len(column))
             row = self.first
+            unit = max(1, math.prod(_rows_of(array, self.class_axis)[1:]))
             for logits in self._slices(array, size):
                 stop = row + len(logits)
                 cut: dict[str, Any] = {role: column[row:stop] for role, column in beside.items()}
-                yield Batch(logits, start=row - self.first, name=self.name, row=row, **cut)
+                start = row - self.first
+                yield Batch(logits, start=start, name=self.name, row=row, unit=unit, **cut)
                 row = stop
 
     def _slices(self, array: Any, size: int) -> Iterator[Array]:
@@ -158,6 +160,7 @@ def open_file(
         shapes.class_count(last) if rows else None,
         frozenset(beside),
         row_shape(last),
+        items=last.ndim > 2,
         binary=last.ndim == 1 or last.shape[-1] == 1,
     )
     step = max(1, _LOGITS_PER_PART // max(1, described.classes or 1)) if cut else max(rows, 1)

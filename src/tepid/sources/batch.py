@@ -14,6 +14,7 @@ import numpy as np
 
 from tepid import shapes, validation
 from tepid.errors import InputError, RowError
+from tepid.summaries.clusters import buckets_of_names, buckets_of_numbers
 from tepid.tables import ARGUMENTS
 from tepid.validation import Int64
 
@@ -29,7 +30,8 @@ class Batch(NamedTuple):
     counted. `name` and `row` say where the batch comes from, for messages: the file or partition,
     and its row with which the batch begins. `chosen` are the positions of a subset. `peers` are the
     same rows as other models see them: logits (n, k), NaN where there is no answer, or classes (n,)
-    as int64, -1 where there is none.
+    as int64, -1 where there is none. `cluster` names the cluster of each row. Without it every
+    `unit` rows from the row `begin` are one, such as the pixels of an image.
     """
 
     logits: Any
@@ -37,10 +39,13 @@ class Batch(NamedTuple):
     weight: Any = None
     group: Any = None
     id: Any = None
+    cluster: Any = None
     start: int | None = 0
     peers: tuple[Any, ...] = ()
     name: str = "logits"
     row: int = 0
+    unit: int = 1
+    begin: int = 0
     chosen: Int64 | None = None
 
     def take(self, chosen: Int64) -> "Batch":
@@ -71,6 +76,14 @@ class Batch(NamedTuple):
             )
         position = np.arange(len(self.logits)) if self.chosen is None else self.chosen
         return self.start + position
+
+    def buckets(self) -> Int64:
+        """The bucket of each row's cluster, for `ClusterSums`."""
+        if self.cluster is not None:
+            return buckets_of_names(self.cluster)
+        position = np.arange(len(self.logits)) if self.chosen is None else self.chosen
+        item = (self.row + position - self.begin) // self.unit
+        return buckets_of_numbers(self.begin + item, self.name)
 
     def locate(self, error: RowError) -> RowError:
         """The same error with the file and its row in place of the position in the batch."""
@@ -158,12 +171,17 @@ class ArrayPart:
         """Yield views where the layout allows it."""
         start = 0
         for rows in shapes.slices(self.array, size):
-            yield Batch(rows, start=start, name=self.name, row=start)
+            yield Batch(rows, start=start, name=self.name, row=start, unit=unit_of(self.array))
             start += len(rows)
 
     def select(self, keep: frozenset[str]) -> "ArrayPart":  # noqa: ARG002  # it has no columns
         """The array itself."""
         return self
+
+
+def unit_of(array: Any) -> int:
+    """How many rows each item on the first axis has, such as the pixels of an image."""
+    return max(1, math.prod(row_shape(array)[1:]))
 
 
 def row_shape(array: Any) -> tuple[int, ...]:
@@ -197,8 +215,9 @@ class CallablePart:
                     f"got a batch of shape {array.shape}"
                 )
             step = min(size, shapes.rows_per_batch(array.shape[-1]))
+            items: dict[str, Any] = {"unit": unit_of(array), "begin": row}
             for rows in shapes.slices(np.array(array), step):
-                yield Batch(rows, start=row, name=self.name, row=row)
+                yield Batch(rows, start=row, name=self.name, row=row, **items)
                 row += len(rows)
 
     def _refuse_spent(self, produced: Any) -> None:

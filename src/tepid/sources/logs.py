@@ -23,7 +23,7 @@ from tepid.sources.responses import Options, ResponseReader
 from tepid.sources.samples import Answer, SampleReader
 from tepid.sources.source import Source
 from tepid.sources.spool import Spool
-from tepid.tables import ARGUMENTS
+from tepid.tables import ARGUMENTS, TEXT
 
 Reader: TypeAlias = SampleReader | ResponseReader
 # So many lines are named in a warning.
@@ -119,7 +119,7 @@ class LogPart:
         beside: dict[str, Any] = {}
         for role in self.fields:
             column = [found[role] for _, found in rows]
-            if role in ("group", "id"):
+            if ARGUMENTS[role] in TEXT:
                 beside[role] = validation.group_column(np.array(column, object), ARGUMENTS[role])
             elif role == "labels" and self.reader.names is not None:
                 beside[role] = np.array(column, object)

@@ -1,5 +1,6 @@
 """`open_source`: whatever a caller passes as logits, labels, weights or groups, as a source."""
 
+import math
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,6 +41,7 @@ def open_source(  # noqa: PLR0913  # the one entry for all data
     sample_weight: Any = None,
     groups: Any = None,
     ids: Any = None,
+    clusters: Any = None,
     columns: str | Sequence[str] | None = None,
     class_axis: int | None = None,
     probabilities: bool = False,
@@ -63,6 +65,8 @@ def open_source(  # noqa: PLR0913  # the one entry for all data
         sample_weight: The weight of each row.
         groups: The group of each row.
         ids: The name of each row, by which rows of other data are found; see `read_ids`.
+        clusters: The cluster of each row: rows of one cluster may depend on each other, as the
+            pixels of an image do.
         columns: The columns of a table that are the logits. By default the only column of lists,
             or the only set of numbered columns. For a log of responses: the answer options.
         class_axis: The axis of the classes, for arrays of more than two dimensions.
@@ -85,7 +89,9 @@ def open_source(  # noqa: PLR0913  # the one entry for all data
         whole(class_axis, "class_axis")
     if isinstance(where, Mapping) and not where:
         raise InputError("where must name at least one column, got none")
-    given = {"labels": labels, "weight": sample_weight, "group": groups, "id": ids}
+    given = {
+        "labels": labels, "weight": sample_weight, "group": groups, "id": ids, "cluster": clusters,
+    }  # fmt: skip
     given = {role: value for role, value in given.items() if value is not None}
     said = {"columns": columns, "class_axis": class_axis, "where": where, "header": header}
     if isinstance(logits, Source):
@@ -164,6 +170,8 @@ def _loose(given: Mapping[str, Any], shape: tuple[int, ...] | None) -> dict[str,
         column = open_column(value, ARGUMENTS[role])
         found = () if is_file(value) else np.shape(value)
         flat = len(found) < 2 or found[1:] == (1,)
+        if role == "cluster" and shape is not None and column.shape == shape[:1]:
+            column = np.repeat(column, math.prod(shape[1:]))  # one name per image
         if not flat and shape is not None and found != shape:
             raise InputError(f"{ARGUMENTS[role]} must have the shape {shape}, got {found}")
         columns[role] = column
@@ -377,9 +385,11 @@ def _open_memory(logits: Any, class_axis: int | None) -> Source:
         kind = type(logits).__name__
         raise InputError(f"logits must be a Dask array or data frame, got {kind}")
     if callable(logits):
-        return Source((CallablePart(logits, class_axis),))
+        return Source((CallablePart(logits, class_axis),), items=class_axis is not None)
     if _are_batches(logits):
-        return Source((CallablePart(lambda: iter(logits), class_axis),))
+        return Source(
+            (CallablePart(lambda: iter(logits), class_axis),), items=class_axis is not None
+        )
     if isinstance(logits, Iterator):
         return Source((CallablePart(lambda: logits, class_axis),), repeatable=False)
     return from_array(validation.as_array(logits), "logits", class_axis)

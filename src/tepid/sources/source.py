@@ -28,9 +28,10 @@ from tepid.validation import Array, ClassNames
 class Source:
     """Logits as an ordered sequence of parts.
 
-    `columns` are those of `labels`, `weight`, `group` and `id` that every batch carries, and
+    `columns` are those of `labels`, `weight`, `group`, `id` and `cluster` that every batch has, and
     `peers` where a pass that does not need them should not compute them. `shape` is the shape of an
-    array without its class axis. `binary` means one logit per row. `names` are those of the
+    array without its class axis. `items` says that several rows may be one item, as the pixels of
+    an image are. `binary` means one logit per row. `names` are those of the
     classes, by which labels are read. Where the parts hold `probabilities`, batches hold their
     logarithms. A source that must be decoded has a `spool`, which keeps the decoded rows for the
     next pass.
@@ -41,6 +42,7 @@ class Source:
     classes: int | None = None
     columns: frozenset[str] = frozenset()
     shape: tuple[int, ...] | None = None
+    items: bool = False
     binary: bool = False
     repeatable: bool = True
     names: ClassNames | None = None
@@ -67,6 +69,11 @@ class Source:
     def grouped(self) -> bool:
         """Whether the rows have groups."""
         return "group" in self.columns
+
+    @property
+    def clustered(self) -> bool:
+        """Whether rows belong together, by a column or as the pixels of an image."""
+        return "cluster" in self.columns or self.items
 
     def batches(
         self, size: int, *, allow_empty: bool = False, once: bool = False
@@ -123,10 +130,19 @@ class Source:
         return dataclasses.replace(self, **{"spool": spool} | changes)
 
     def select(
-        self, *, labels: bool = False, weight: bool = True, group: bool = True, ids: bool = False
+        self,
+        *,
+        labels: bool = False,
+        weight: bool = True,
+        group: bool = True,
+        ids: bool = False,
+        clusters: bool = False,
     ) -> "Source":
         """The same rows without the columns that are not wanted; nothing reads those any more."""
-        wanted = {"labels": labels, "weight": weight, "group": group, "id": ids, "peers": False}
+        wanted = {
+            "labels": labels, "weight": weight, "group": group, "id": ids, "cluster": clusters,
+            "peers": False,
+        }  # fmt: skip
         keep = frozenset(name for name in self.columns if wanted[name])
         if keep == self.columns:
             return self
@@ -237,5 +253,6 @@ def from_array(array: Any, name: str = "logits", class_axis: int | None = None) 
         name,
         shapes.class_count(last),
         shape=row_shape(last),
+        items=last.ndim > 2,
         binary=last.ndim == 1 or last.shape[-1] == 1,
     )

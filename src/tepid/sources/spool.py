@@ -17,8 +17,10 @@ from typing import IO, Any, TypeAlias
 
 import numpy as np
 
+from tepid.tables import ARGUMENTS
+
 # Columns of a batch that are stored; the rest of a batch is small and kept as it is.
-_STORED = ("logits", "labels", "weight", "group", "id")
+_STORED = ("logits", *ARGUMENTS)
 # Pages that were read are released after this many bytes, so that memory stays flat.
 _RESIDENT = 16 << 20
 # Arrays begin at a multiple of this in the file.
