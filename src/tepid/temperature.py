@@ -36,6 +36,8 @@ Status = Literal["ok", "weak", "at-bound", "not-identified"]
 Verdict = Literal["use", "check", "keep"]
 # Methods that use logits alone; files of version 1 may have the second.
 _LOGITS_ALONE = ("uts", "guarded", "uts-online", "odds")
+# How many groups `print` shows.
+_SHOWN = 8
 _FIRST_STEP = "Label 25 random rows (tepid ask LOGITS -n 25 -o to_label.csv), or give the accuracy."
 
 
@@ -56,7 +58,7 @@ class Contribution:
 class Temperature:
     """A temperature T > 0 with what is needed to distrust it; call it on logits.
 
-    T divides: above 1 it softens. `print` shows it in five lines.
+    T divides: above 1 it softens. `print` shows it in five lines, and its groups in a sixth.
 
     Attributes:
         value: T.
@@ -82,7 +84,8 @@ class Temperature:
             the pairs that it selected, of which one within 1e-6 of its threshold may fall on
             either side.
         warnings: What makes T unreliable, in sentences.
-        groups: A temperature for each group that was fitted apart.
+        groups: A temperature for each group, or for each label, that was fitted apart.
+        label_names: The names of the labels, for multi-label rows; otherwise empty.
 
     >>> Temperature(2.0, "labels", samples=10, classes=2, implied_accuracy=0.8)([[0.0, 4.0]])
     array([[0.119, 0.881]])
@@ -106,6 +109,7 @@ class Temperature:
     precision: float = 5e-6
     warnings: tuple[str, ...] = ()
     groups: Mapping[str, "Temperature"] = dataclasses.field(default_factory=dict, hash=False)
+    label_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         validation.check_temperature(self.value)
@@ -127,11 +131,20 @@ class Temperature:
             if self.verdict
             else self.status,
             "evidence": "; ".join(parts) or self.method,
-            "implied accuracy": f"{100 * self.implied_accuracy:.2f} % of {self.samples} rows, "
-            f"{self.classes} classes",
+            "implied accuracy": f"{100 * self.implied_accuracy:.2f} % of {self._counted()}",
             "next step": self.next_step or " ".join(self.warnings) or "none",
         }
+        if self.groups:
+            each = [f"{name} T = {t.value:.4g}" for name, t in self.groups.items()]
+            more = f"; and {len(each) - _SHOWN} more" if len(each) > _SHOWN else ""
+            kind = "labels" if self.label_names else "groups"
+            lines[kind] = "; ".join(each[:_SHOWN]) + more
         return "\n".join(f"{name + ':':<18}{line}" for name, line in lines.items())
+
+    def _counted(self) -> str:
+        if self.label_names:
+            return f"{self.samples} labels, {len(self.label_names)} in each row"
+        return f"{self.samples} rows, {self.classes} classes"
 
     def __call__(
         self,
@@ -149,12 +162,15 @@ class Temperature:
         probability, and float32 logits keep their order. With `groups`, one name per row, each row
         gets its group's temperature, and that of all rows where its group was not fitted. `columns`
         are those of a data frame that are the logits. With `probabilities` the values are
-        uncalibrated probabilities instead of logits.
+        uncalibrated probabilities instead of logits. Of multi-label rows each label gets its own
+        probability, sigmoid(logit / T), with the T of the label if it has one.
         """
         if columns is not None:
             if not tables.is_frame(logits):
                 raise InputError(f"columns must go with a data frame, got {columns!r}")
             logits = tables.read_frame(logits, columns=columns)
+        if self.label_names:
+            return self._sigmoid(logits, groups, class_axis, probabilities=probabilities)
         if probabilities:
             return self(
                 validation.log_probabilities(logits, class_axis),
@@ -202,6 +218,53 @@ class Temperature:
             if chosen.any():
                 shapes.class_last(out, class_axis)[chosen] = temperature(rows[chosen])
         return out
+
+    def _sigmoid(
+        self, logits: Any, groups: Any, class_axis: int | None, *, probabilities: bool
+    ) -> Any:
+        if groups is not None:
+            raise InputError("groups must be left out for multi-label rows, got some")
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(logits, torch.Tensor) and not probabilities:
+            z = shapes.class_last(logits, class_axis)
+            self._check_labels(z)
+            z = z if z.dtype == torch.float64 else z.float()
+            scale = torch.as_tensor(self.per_label, dtype=z.dtype, device=z.device)
+            return shapes.class_back(torch.sigmoid(z / scale), class_axis)
+        rows = shapes.class_last(validation.as_array(logits), class_axis)
+        self._check_labels(rows)
+        flat = rows.reshape(-1, rows.shape[-1])
+        z = multilabel().label_logits(flat, "logits", probabilities=probabilities)
+        wide = rows.dtype.kind == "f" and rows.dtype.itemsize >= np.float64().itemsize
+        with np.errstate(over="ignore"):  # exp(inf) leads to a probability of 0
+            p = 1 / (1 + np.exp(-z / np.array(self.per_label)))
+        out = p.astype(np.float64 if wide else np.float32).reshape(rows.shape)
+        return shapes.class_back(out, class_axis)
+
+    def _check_labels(self, z: Any) -> None:
+        k = len(self.label_names)
+        if z.ndim < 2 or z.shape[-1] != k:
+            raise InputError(f"logits must be (n, {k}), one for each label, got {tuple(z.shape)}")
+
+    @property
+    def per_label(self) -> tuple[float, ...]:
+        """T of each label, for multi-label rows."""
+        return tuple(self.label(name).value for name in self.label_names)
+
+    def label(self, name: Any) -> "Temperature":
+        """The temperature of one label of multi-label rows, for its binary logits (n,).
+
+        It has everything that the temperature of a binary classifier has, such as `threshold`.
+
+        >>> known = {"samples": 6, "classes": 2, "implied_accuracy": 0.9}
+        >>> t = Temperature(2.0, "manual", **known, label_names=("cat", "dog"))
+        >>> t.label("dog")([4.0])
+        array([[0.119, 0.881]])
+        """
+        if str(name) not in self.label_names:
+            known = ", ".join(self.label_names[:20]) or "none, since it is not multi-label"
+            raise InputError(f"label must be among those of the temperature, {known}, got {name!r}")
+        return self.groups.get(str(name), dataclasses.replace(self, label_names=(), groups={}))
 
     def _block(self, z: Any, dtype: Any, start: int) -> Any:
         out = np.empty((len(z), self.classes), dtype)
@@ -374,6 +437,11 @@ class Temperature:
 
     def check_classes(self, classes: int) -> None:
         """Refuse logits of another number of classes than the calibration's."""
+        if self.label_names:
+            raise InputError(
+                "calibration must be of rows with one label here, got a multi-label one; "
+                "t.label(name) is that of one label, for its column of the logits"
+            )
         if classes != self.classes:
             raise InputError(
                 f"logits must have the {self.classes} classes of the calibration, got {classes}"
@@ -390,6 +458,8 @@ class Temperature:
     def _fields(self) -> dict[str, Any]:
         fields = dataclasses.asdict(dataclasses.replace(self, groups={}))
         del fields["groups"]
+        if not self.label_names:
+            del fields["label_names"]
         return {"temperature": fields.pop("value")} | fields
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -403,6 +473,11 @@ def _ends(temperature: Temperature) -> "Temperatures":
     groups = {name: _ends(t) for name, t in temperature.groups.items()}
     found: Temperatures = decisions().Temperatures(*temperature.ends, groups)
     return found
+
+
+def multilabel() -> Any:
+    """The module `tepid.sources.multilabel`, which other rows do not need."""
+    return importlib.import_module("tepid.sources.multilabel")
 
 
 def decisions() -> Any:
@@ -514,7 +589,14 @@ def _checked(stored: dict[str, Any], place: str) -> Temperature:
         sensitivity=_pair(stored["sensitivity"]),
         precision=float(stored["precision"]),
         warnings=tuple(stored["warnings"]),
+        label_names=_label_names(stored.get("label_names", []), place),
     )
+
+
+def _label_names(names: Any, place: str) -> tuple[str, ...]:
+    if not _is_texts(names) or len(set(names)) < len(names) or len(names) == 1:
+        raise InputError(f"{place} must have label_names that differ, at least two, got {names!r}")
+    return tuple(names)
 
 
 def _pair(value: list[float] | None) -> tuple[float, float] | None:

@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
@@ -29,7 +29,13 @@ from tepid.methods.passes import (
 )
 from tepid.methods.search import Question, locate, read_off
 from tepid.methods.unsupervised import uts_question, uts_result
-from tepid.posterior.evidence import Evidence, Layout, open_evidence, open_labeled
+from tepid.posterior.evidence import (
+    Evidence,
+    Layout,
+    open_evidence,
+    open_labeled,
+    open_multilabel,
+)
 from tepid.posterior.measured import (
     Measured,
     OlderSet,
@@ -47,6 +53,7 @@ from tepid.posterior.sums import (
     scores_by_cluster,
 )
 from tepid.sources import Source, is_answers, open_source
+from tepid.sources.source import label_names
 from tepid.summaries.clusters import ClusterSums
 from tepid.summaries.curve import Curve
 from tepid.summaries.lattice import Lattice
@@ -56,6 +63,8 @@ from tepid.summaries.tails import Tails
 from tepid.temperature import Temperature, warn_unreliable
 
 Summed = TypeVar("Summed", Curve, ClusterSums)
+# UTS is defined for rows of one label.
+_NO_UTS = Reading("no-pairs", 1.0)
 _PER_OCTAVE = LATTICE.per_octave
 # The first window, in octaves of 1/T, and by how much it grows, up to a T of 1e±12.
 _FIRST, _STRIDE, _FARTHEST = (-7, 6), 12, 40
@@ -74,6 +83,7 @@ def calibrate(  # noqa: PLR0913  # each kind of evidence is one keyword
     sample_weight: Any = None,
     groups: Any = None,
     clusters: Any = None,
+    multilabel: bool | Literal["per-label"] = False,
     class_axis: int | None = None,
     probabilities: bool = False,
     columns: Any = None,
@@ -112,6 +122,10 @@ def calibrate(  # noqa: PLR0913  # each kind of evidence is one keyword
             of a video, the visits of a patient. Labels of one cluster may depend on each other,
             and the interval takes the cluster as the unit. In arrays of more than two dimensions
             each item on the first axis is a cluster.
+        multilabel: Each of the K columns of `logits` is a label of its own, with a sigmoid. Labels
+            are (n, K), of 0 and 1, -1 where unknown, and the accuracy is the share of correct
+            labels. True gives one temperature for all of them, "per-label" one for each, shrunk
+            toward the common one. Logits alone keep T = 1.
         class_axis: The axis of the classes, for arrays of more than two dimensions.
         probabilities: The values are probabilities; their logarithms are the logits.
         columns: The columns of a table that are the logits, where that is ambiguous.
@@ -134,41 +148,50 @@ def calibrate(  # noqa: PLR0913  # each kind of evidence is one keyword
             labels=labels, models=models, reference=reference, source=source, classes=classes,
             sample_weight=sample_weight, groups=groups, clusters=clusters, class_axis=class_axis,
             probabilities=probabilities, columns=columns, ids=ids, labeled=labeled, engine=engine,
+            multilabel=multilabel or None,
         )  # fmt: skip
         found = _from_summaries(logits, accuracy)
+        warn_unreliable(found)
+        return found
+    layout = Layout(classes, class_axis, probabilities, columns, ids)
+    by_id = labels is not None and not multilabel and is_answers(labels)
+    if multilabel:
+        _check_multilabel(multilabel, groups=groups, ids=ids)
+    # Options that an open source cannot honor are refused.
+    rows = open_source(
+        logits,
+        classes=classes,
+        **layout.options,
+        labels=None if by_id or multilabel else labels,
+        sample_weight=sample_weight,
+        groups=groups,
+        ids=ids,
+        clusters=clusters,
+    )
+    if labeled is not None and "cluster" in rows.columns:
+        raise InputError("clusters must go with labels of the rows, -1 where unknown, got labeled")
+    others = {"labeled": labeled, "models": models, "reference": reference, "source": source}
+    if multilabel:
+        per_label = multilabel == "per-label"
+        evidence = open_multilabel(rows, layout, labels=labels, **others, per_label=per_label)
     else:
-        layout = Layout(classes, class_axis, probabilities, columns, ids)
-        by_id = labels is not None and is_answers(labels)
-        # Options that an open source cannot honor are refused.
-        rows = open_source(
-            logits,
-            classes=classes,
-            **layout.options,
-            labels=None if by_id else labels,
-            sample_weight=sample_weight,
-            groups=groups,
-            ids=ids,
-            clusters=clusters,
-        )
-        if labeled is not None and "cluster" in rows.columns:
-            raise InputError(
-                "clusters must go with labels of the rows, -1 where unknown, got labeled"
-            )
         if rows.classes != 2 and getattr(getattr(labels, "dtype", None), "kind", "") == "b":
             raise InputError("labels must be class numbers or names, got True and False")
-        evidence = open_evidence(
-            rows,
-            layout,
-            answers=labels if by_id else None,
-            labeled=labeled,
-            models=models,
-            reference=reference,
-            source=source,
-        )
-        found = fit_evidence(evidence, accuracy, choose_engine(engine, evidence.rows))
-        found = dataclasses.replace(found, warnings=(*found.warnings, *evidence.notes))
+        evidence = open_evidence(rows, layout, answers=labels if by_id else None, **others)
+    found = fit_evidence(evidence, accuracy, choose_engine(engine, evidence.rows))
+    found = dataclasses.replace(found, warnings=(*found.warnings, *evidence.notes))
+    if multilabel:
+        found = dataclasses.replace(found, label_names=label_names(rows))
     warn_unreliable(found)
     return found
+
+
+def _check_multilabel(multilabel: Any, *, groups: Any, ids: Any) -> None:
+    if multilabel not in (True, "per-label"):
+        raise InputError(f'multilabel must be True, False or "per-label", got {multilabel!r}')
+    for name, given in (("groups", groups), ("ids", ids)):
+        if given is not None:
+            raise InputError(f"{name} must be left out with multilabel, got some")
 
 
 def _from_summaries(summaries: Summaries, accuracy: Any) -> Temperature:
@@ -238,7 +261,15 @@ def fit_evidence(evidence: Evidence, accuracy: Any, engine: Engine) -> Temperatu
     second = _second_pass(evidence, sums, older, engine)
     while True:
         found = {
-            key: Measured(sums[key], each.uts, each.entropies, known.get(key), older, each.scores)
+            key: Measured(
+                sums[key],
+                each.uts,
+                each.entropies,
+                known.get(key),
+                older,
+                each.scores,
+                evidence.labels_each,
+            )
             for key, each in second.items()
         }
         places = [each.places() for each in found.values()]
@@ -334,13 +365,15 @@ def _second_pass(
     read = rows if rows.spool is not None else rows.select(labels=clustered, clusters=clustered)
 
     def passes(key: Key) -> Passes[_Second]:
-        methods: dict[Key, Passes[Any]] = {"uts": _uts(sums[key].tails)}
+        methods: dict[Key, Passes[Any]] = {}
+        if not evidence.labels_each:
+            methods["uts"] = _uts(sums[key].tails)
         if older is not None:
             methods["entropies"] = _entropies(older.temperature)
         if clustered and rows.labeled:
             methods["scores"] = _scores(sums[key])
         found = yield from in_parallel(methods)
-        return _Second(found["uts"], found.get("entropies"), found.get("scores"))
+        return _Second(found.get("uts", _NO_UTS), found.get("entropies"), found.get("scores"))
 
     second = run_by_group(passes, read, engine, tuple(sums))
     if labeled is None or not clustered:

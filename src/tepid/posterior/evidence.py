@@ -1,5 +1,6 @@
 """Evidence: labels, other models, a reference and an older set, matched with the rows."""
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +19,12 @@ from tepid.sources import (
     open_peer,
     open_source,
     read_ids,
+    split_labels,
 )
 from tepid.sources.ids import describe_unmatched
 from tepid.sources.logs import is_log, names_log, resized
+from tepid.sources.multilabel import read_labels
+from tepid.sources.source import label_names
 from tepid.validation import Array, Int64
 
 
@@ -29,7 +33,8 @@ class Evidence:
     """The rows with the evidence on them, and labeled rows from elsewhere.
 
     `rows` has the models, then the reference, as peers of each batch. `notes` are sentences on rows
-    that another log does not have.
+    that another log does not have. `labels_each` is the number of labels of multi-label rows, which
+    are split into binary ones, and 0 for rows of one label.
     """
 
     rows: Source
@@ -38,6 +43,7 @@ class Evidence:
     labeled: Source | None
     source: Source | None
     notes: tuple[str, ...] = ()
+    labels_each: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,11 @@ class Layout:
             "probabilities": self.probabilities,
             "columns": self.columns,
         }
+
+    @property
+    def beside(self) -> dict[str, Any]:
+        """The options for a table of labels beside the rows."""
+        return {"class_axis": self.class_axis}
 
     def open(self, data: Any, **beside: Any) -> Source:
         """A source; one that is open already is read as it was opened."""
@@ -98,6 +109,57 @@ def open_evidence(
         source=None if source is None else open_labeled(source, "source", layout),
         notes=tuple(beside.notes),
     )
+
+
+def open_multilabel(
+    rows: Source,
+    layout: Layout,
+    *,
+    labels: Any,
+    labeled: Any,
+    models: Any,
+    reference: Any,
+    source: Any,
+    per_label: bool,
+) -> Evidence:
+    """The evidence on multi-label rows (n, K), each split into K binary rows."""
+    names = label_names(rows)
+    layout = dataclasses.replace(layout, probabilities=False)
+    beside = open_evidence(
+        rows, layout, answers=None, labeled=None, models=models, reference=reference, source=None
+    )
+    with_labels = _beside_labels(beside.rows, labels, "labels", layout)
+
+    def open_pair(given: Any, name: str) -> Source | None:
+        if given is None:
+            return None
+        if not isinstance(given, (tuple, list)) or len(given) != 2:
+            raise InputError(f"{name} must be a pair (logits, labels), got {type(given).__name__}")
+        other = layout.open(given[0]).renamed(name).replaced(probabilities=rows.probabilities)
+        if label_names(other) != names and len(label_names(other)) != len(names):
+            found = len(label_names(other))
+            raise InputError(f"{name} must have the {len(names)} labels of logits, got {found}")
+        other = _beside_labels(other.replaced(names=names), given[1], f"labels of {name}", layout)
+        return split_labels(other, per_label=per_label)
+
+    return dataclasses.replace(
+        beside,
+        rows=split_labels(with_labels, per_label=per_label),
+        labeled=open_pair(labeled, "labeled"),
+        source=open_pair(source, "source"),
+        labels_each=len(names),
+    )
+
+
+def _beside_labels(rows: Source, labels: Any, name: str, layout: Layout) -> Source:
+    """The rows with labels (n, K) beside them, from an array, a table or a file."""
+    if labels is None:
+        return rows
+    given = labels if isinstance(labels, Source) else open_source(labels, **layout.beside)
+    values = np.concatenate([batch.logits for batch in given.batches(1 << 16, once=True)])
+    k = len(label_names(rows))
+    found = read_labels(values, len(values) if rows.rows is None else rows.rows, k, name)
+    return attach(rows, {"labels": found})
 
 
 def _is_iterable(value: Any) -> bool:

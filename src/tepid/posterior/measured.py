@@ -29,6 +29,7 @@ from tepid.posterior.model import (
     accuracy_term,
     combine,
     label_term,
+    logits_alone,
     prior_term,
     probability_of_help,
     reading_term,
@@ -94,6 +95,7 @@ class Measured:
     accuracy: Estimate | None
     older: OlderSet | None
     scores: ClusterSums | None = None
+    labels_each: int = 0
 
     @property
     def design_effect(self) -> float:
@@ -187,6 +189,8 @@ class Measured:
             prior_term(self.center, around=places[0]),
             self.terms(rows),
             span,
+            # The rule for logits alone was measured on rows of one label.
+            alone=0.0 if self.labels_each else logits_alone(rows),
             weak_models=self.weak_models,
         )
 
@@ -205,6 +209,7 @@ class Measured:
             light=labels is not None and labels.weight < _LIGHT * labels.rows,
             information=rows.information(answer.log_t) / self.design_effect,
             one_cluster=self.scores is not None and self.scores.count == 1,
+            labels_each=self.labels_each,
             weak_models=self.weak_models,
             impossible=self.impossible,
             silent=tuple(kind for kind in self.readings() if kind not in answer.evidence),

@@ -261,32 +261,34 @@ def combine(
     terms: Mapping[str, Term],
     span: tuple[float, float],
     *,
+    alone: float,
     weak_models: bool = False,
 ) -> Answer:
     """The answer from a prior and terms by kind of evidence; `span` is the range of u to look at.
 
-    `weak_models` says that all models given are less confident by GAP.
+    `alone` is the answer for logits alone. `weak_models` says that all models given are less
+    confident by GAP.
     """
     others = {name: _without(name, prior, terms) for name in terms}
     products = [(prior, *terms.values()), *((term,) for term in terms.values())]
     products += [*((prior, term) for term in terms.values()), *others.values()]
     grid = make_grid(*span, products)
     density = Density.of((prior, *terms.values()), grid)
-    alone = not terms or (weak_models and set(terms) == {"models"})
-    log_t = _logits_alone(rows) if alone else _act(rows, density, set(terms))
+    unknown = not terms or (weak_models and set(terms) == {"models"})
+    log_t = alone if unknown else _act(rows, density, set(terms))
     if not math.isfinite(log_t):
         raise InputError("logits must lie closer together, got distances near the end of float32")
     return Answer(
         log_t,
         density,
-        helps=None if alone and log_t == 0 else probability_of_help(rows, density, log_t),
-        evidence=_contributions(rows, prior, terms, grid),
+        helps=None if unknown and log_t == 0 else probability_of_help(rows, density, log_t),
+        evidence=_contributions(rows, prior, terms, grid, alone),
         tension=tuple(
             name for name, term in terms.items()
             if len(terms) > 1 and _apart(Density.of((term,), grid), Density.of(others[name], grid))
         ),
-        identified=not alone,
-        kept=alone and log_t == 0,
+        identified=not unknown,
+        kept=unknown and log_t == 0,
     )  # fmt: skip
 
 
@@ -309,7 +311,7 @@ def _act(rows: RowMeans, density: Density, kinds: set[str]) -> float:
     return rows.solve_distance(float(density.mass @ rows.distance(density.grid)), density.grid)
 
 
-def _logits_alone(rows: RowMeans) -> float:
+def logits_alone(rows: RowMeans) -> float:
     """T = 1, or above GATE the T that multiplies the odds of an error by DOUBT."""
     confidence = float(rows.top(np.zeros(1))[0])
     if not GATE <= confidence < 1:
@@ -330,7 +332,7 @@ def probability_of_help(rows: RowMeans, density: Density, log_t: float) -> float
 
 
 def _contributions(
-    rows: RowMeans, prior: Term, terms: Mapping[str, Term], grid: Float64
+    rows: RowMeans, prior: Term, terms: Mapping[str, Term], grid: Float64, alone: float
 ) -> dict[str, Contribution]:
     """What each kind gives beside the logits, and what the logits alone give."""
     precision = {"logits": 1 / Density.of((prior,), grid).variance}
@@ -339,6 +341,6 @@ def _contributions(
     found = {}
     for name, own in precision.items():
         density = Density.of((prior, *([terms[name]] if name in terms else [])), grid)
-        log_t = _act(rows, density, {name}) if name in terms else _logits_alone(rows)
+        log_t = _act(rows, density, {name}) if name in terms else alone
         found[name] = Contribution(math.exp(log_t), density.interval, own / total)
     return found

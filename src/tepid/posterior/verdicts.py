@@ -26,7 +26,7 @@ class Findings:
     of labels sum to far less than their number. `impossible` names the kinds that are no better
     than chance, so that no T is high enough, and `silent` those that gave no reading. `masked` is
     the weight of rows in which another model names a masked class. `one_cluster` says that all
-    labels belong to one cluster.
+    labels belong to one cluster. `labels_each` is the number of labels of multi-label rows.
     """
 
     flat: bool
@@ -38,6 +38,7 @@ class Findings:
     light: bool
     information: float
     one_cluster: bool
+    labels_each: int
     weak_models: bool
     impossible: tuple[str, ...]
     silent: tuple[str, ...]
@@ -94,6 +95,8 @@ def _reason(answer: Answer, findings: Findings, helps: float | None) -> str:
         return "Every row's logits are equal, so every temperature gives the same probabilities."
     models = " Every model given is less confident, so that its answers are not used alone."
     extra = models if findings.weak_models and not answer.identified else ""
+    if answer.kept and findings.labels_each:
+        return f"Logits alone do not identify T of multi-label rows, so T = 1 is kept.{extra}"
     if answer.kept:
         side = f"below {GATE}" if findings.confidence < GATE else "too close to 1"
         return (
@@ -133,6 +136,11 @@ def _check_evidence(answer: Answer, findings: Findings) -> str:
 
 
 def _first_evidence(findings: Findings) -> str:
+    if findings.labels_each:
+        return (
+            f"Label {_FIRST_LABELS} random rows, or give the share of correct labels or a stronger "
+            "reference model."
+        )
     if findings.weak_models:
         return (
             "If a model is at least as accurate as this one, pass it as reference=; otherwise "
@@ -148,6 +156,9 @@ def _more_labels(answer: Answer, findings: Findings) -> str:
     more = labels_to_halve(answer.density.variance, findings.information)
     if more is None:
         return "Give labels of some rows: the logits carry almost no information on T."
+    if findings.labels_each:
+        more = math.ceil(more / findings.labels_each)
+        return f"All labels of {more} more random rows would halve the interval."
     rows, ask = ("more random rows", _ASK_MORE) if findings.labels else ("random rows", _ASK)
     return f"Labels of {more} {rows} would halve the interval: {ask.format(more)}"
 
@@ -193,6 +204,6 @@ def _warnings(answer: Answer, findings: Findings, status: Status) -> tuple[str, 
         found.append(
             f"{findings.masked:g} rows are left out where another model names a masked class."
         )
-    if findings.rows < findings.classes:
+    if findings.rows < findings.classes and not findings.labels_each:
         found.append(f"There are fewer rows ({findings.rows}) than classes ({findings.classes}).")
     return tuple(found)

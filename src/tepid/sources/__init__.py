@@ -5,7 +5,7 @@ from tepid.sources.beside import AnyPeer
 from tepid.sources.ids import is_answers, match_answers, match_ids, read_answers, read_ids
 from tepid.sources.opening import open_column, open_source
 from tepid.sources.peers import holds_classes, open_peer
-from tepid.sources.source import Source, attach
+from tepid.sources.source import Source, attach, split_labels
 from tepid.sources.writing import write_batches, write_table
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "open_source",
     "read_answers",
     "read_ids",
+    "split_labels",
     "write_batches",
     "write_table",
 ]

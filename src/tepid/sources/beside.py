@@ -15,6 +15,7 @@ import numpy as np
 from tepid import shapes, validation
 from tepid.errors import InputError, RowError
 from tepid.sources.batch import UNNAMED, Batch, Part, chain_parts, count_rows, mismatch
+from tepid.sources.multilabel import LabelColumns
 from tepid.tables import ARGUMENTS
 from tepid.validation import Array, Int64
 
@@ -223,6 +224,8 @@ def peer_logits(
 
 def leaves(part: Any) -> list[Any]:
     """The parts that read data themselves, inside the parts that wrap them."""
+    if isinstance(part, LabelColumns):
+        return leaves(part.part)
     if isinstance(part, Beside):
         inner = chain(part.parts, *(peer.parts for peer in part.peers))
         return [leaf for each in inner for leaf in leaves(each)]
@@ -231,6 +234,8 @@ def leaves(part: Any) -> list[Any]:
 
 def map_leaves(part: Any, change: Callable[[Any], Any]) -> Any:
     """The same part with each of its leaves replaced, in the order of `leaves`."""
+    if isinstance(part, LabelColumns):
+        return dataclasses.replace(part, part=map_leaves(part.part, change))
     if isinstance(part, Beside):
         own = tuple(map_leaves(each, change) for each in part.parts)
         peers = tuple(

@@ -19,6 +19,7 @@ from tepid.sources.batch import (
     row_shape,
 )
 from tepid.sources.beside import AnyPeer, Beside, map_leaves
+from tepid.sources.multilabel import LabelColumns
 from tepid.sources.spool import Spool
 from tepid.tables import ARGUMENTS, Columns
 from tepid.validation import Array, ClassNames
@@ -216,6 +217,35 @@ def attach(
     beside = source.replaced(parts=parts, columns=source.columns | columns.keys())
     decoded = source.spool is None and any(peer.decoded for peer in peers)
     return beside.replaced(spool=Spool()) if decoded else beside
+
+
+def split_labels(source: Source, *, per_label: bool = False) -> Source:
+    """Multi-label rows (n, K) as n·K binary rows; labels beside them are (n, K).
+
+    With `per_label` each label is a group.
+    """
+    names = label_names(source)
+    parts = tuple(
+        LabelColumns(part, names, per_label, source.probabilities) for part in source.parts
+    )
+    columns = source.columns | ({"group"} if per_label else set())
+    shape = None if source.shape is None else (*source.shape, len(names))
+    return source.replaced(
+        parts=parts, classes=2, binary=True, names=None, probabilities=False, shape=shape,
+        columns=columns, items=True,
+    )  # fmt: skip
+
+
+def label_names(source: Source) -> tuple[str, ...]:
+    """The names of the labels of multi-label rows, or their numbers."""
+    k = source.classes
+    if k is None:
+        k = shapes.class_count(next(source.batches(1, once=True)).logits)
+    if source.binary or k < 2:
+        raise InputError(
+            f"{source.name} must have a column for each label with multilabel, got one column"
+        )
+    return tuple(str(name) for name in source.names or range(k))
 
 
 def _beside(
