@@ -78,7 +78,7 @@ def apply(
     source = reading.open(logits, groups=groups)
     check_groups(calibrator, source)
     with console.threads_with_progress(threads) as engine:
-        application = _Application(calibrator, engine, source.rows)
+        application = _Application(calibrator, engine, source)
         if targets is None:
             application.write(source, out, class_axis)
         else:
@@ -86,7 +86,7 @@ def apply(
     rows = application.rows
     note_unknown_groups(application.unknown)
     if as_json:
-        described = {"output": str(out), "samples": rows, "classes": calibrator.classes}
+        described = {"output": str(out), "samples": rows, "classes": application.columns}
         console.print_json(described | ({} if targets is None else {"files": len(targets)}))
         return
     written = str(out) if targets is None else f"{len(targets)} files in {out}"
@@ -126,6 +126,8 @@ def _target_name(name: str, form: str | None) -> str:
 
 def check_groups(calibrator: Calibrator, source: "Source") -> None:
     """Refuse groups that the calibration does not have; note that its groups are not used."""
+    if getattr(calibrator, "label_names", ()):
+        return
     groups = getattr(calibrator, "groups", {})
     if source.grouped and not groups:
         raise tepid.InputError(
@@ -154,10 +156,11 @@ def note_unknown_groups(rows: int) -> None:
 class _Application:
     """Applies a calibration in one pass; counts rows from any thread."""
 
-    def __init__(
-        self, calibrator: Calibrator, engine: "tepid.Threads", expected: int | None
-    ) -> None:
-        self.calibrator, self.engine, self.expected = calibrator, engine, expected
+    def __init__(self, calibrator: Calibrator, engine: "tepid.Threads", source: "Source") -> None:
+        self.calibrator, self.engine, self.expected = calibrator, engine, source.rows
+        # Probabilities of multi-label rows do not sum to one, so that no logarithms are read.
+        self.independent = source.probabilities and bool(getattr(calibrator, "label_names", ()))
+        self.columns = len(getattr(calibrator, "label_names", ())) or calibrator.classes
         self.rows = self.unknown = 0
         self._lock = threading.Lock()
 
@@ -175,7 +178,7 @@ class _Application:
         def write(file: "Source", target: Path) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             batches = self._calibrate(file, allow_empty=True)
-            tepid.sources.write_batches(target, batches, classes=self.calibrator.classes)
+            tepid.sources.write_batches(target, batches, classes=self.columns)
 
         with ThreadPoolExecutor(min(self.engine.threads, len(files))) as pool:
             try:
@@ -185,11 +188,15 @@ class _Application:
                 raise
 
     def _calibrate(self, source: "Source", *, allow_empty: bool) -> "Iterator[Array]":
+        if self.independent:
+            source = source.replaced(probabilities=False)
         size = tepid.shapes.rows_per_batch(self.calibrator.classes)
         for batch in source.batches(size, allow_empty=allow_empty, once=True):
-            groups = {} if batch.group is None else {"groups": batch.group}
+            given: dict[str, Any] = {} if batch.group is None else {"groups": batch.group}
+            if self.independent:
+                given["probabilities"] = True
             try:
-                yield self.calibrator(batch.logits, **groups)
+                yield self.calibrator(batch.logits, **given)
             except tepid.errors.RowError as error:
                 raise batch.locate(error) from None
             unknown = unknown_groups(self.calibrator, batch)

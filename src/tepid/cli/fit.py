@@ -4,7 +4,8 @@
 """
 
 import importlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
@@ -58,37 +59,54 @@ class EvidenceOptions:
     ids: str | None = None
     classes: str | None = None
     groups: str | None = None
+    clusters: str | None = None
+    multilabel: bool = False
+    per_label: bool = False
 
     @property
     def files(self) -> tuple[str | None, ...]:
         """Every input that may be a file."""
-        return self.labels, self.labeled, *self.models, self.reference, self.source, self.groups
+        each = self.labels, self.labeled, self.reference, self.source, self.groups, self.clusters
+        return *each, *self.models
 
     def given(self) -> list[str]:
         """The names of the options that were given."""
-        return [f"--{name}" for name, value in vars(self).items() if value]
+        return [f"--{name.replace('_', '-')}" for name, value in vars(self).items() if value]
+
+    @property
+    def splits(self) -> Any:
+        """The argument `multilabel` of `tepid.calibrate`."""
+        return "per-label" if self.per_label else self.multilabel
+
+    def check_report(self, report: Path | None) -> None:
+        """Raise if a report is wanted of rows that it cannot show."""
+        if self.splits and report is not None:
+            raise tepid.InputError("--report must go with rows of one label, got --multilabel")
 
     def calibrate(
-        self, rows: "Source", reading: FileOptions, engine: "Engine"
+        self, rows: "Source", reading: FileOptions, engine: "Engine", logits: Sequence[str] = ()
     ) -> "tepid.Temperature":
-        """The temperature of all evidence on rows that are open."""
+        """The temperature of all evidence on rows that are open; `logits` is where they are."""
         with console.without_calibration_warnings():
             return tepid.calibrate(
                 rows,
-                self.answers,
+                self._open_labels(reading, logits) if self.splits else self.answers,
                 labeled=self._open_labeled(reading),
                 accuracy=None if self.accuracy is None else parse_accuracy(self.accuracy),
                 models=[self._open_model(path, reading) for path in self.models],
                 reference=self._open_reference(reading),
-                source=reading.open_labeled(self.source, classes=self.class_names),
+                source=self._open_source(reading),
                 classes=self.class_names,
+                multilabel=self.splits,
                 engine=engine,
             )
 
     @property
     def answers(self) -> str | None:
         """The file of labels by id, if `--labels` names one."""
-        by_id = self.labels is not None and tepid.sources.is_answers(self.labels)
+        by_id = (
+            self.labels is not None and not self.splits and tepid.sources.is_answers(self.labels)
+        )
         return self.labels if by_id else None
 
     @property
@@ -96,7 +114,22 @@ class EvidenceOptions:
         """The names of the classes."""
         return None if self.classes is None else read_classes(self.classes)
 
-    def _open_labeled(self, reading: FileOptions) -> "Source | None":
+    def _open_labels(self, reading: FileOptions, logits: Sequence[str]) -> "Source | None":
+        """The labels (n, K) of multi-label rows: a file, or columns of the logits' table."""
+        if self.labels is None:
+            return None
+        if _names_file(self.labels):
+            return FileOptions(class_axis=reading.class_axis).open(self.labels)
+        return replace(reading, columns=self.labels, probabilities=False).open(list(logits))
+
+    def _open_source(self, reading: FileOptions) -> Any:
+        if self.splits:
+            return _open_multilabel_pair(self.source, reading)
+        return reading.open_labeled(self.source, classes=self.class_names)
+
+    def _open_labeled(self, reading: FileOptions) -> Any:
+        if self.splits:
+            return _open_multilabel_pair(self.labeled, reading)
         named = None if self.groups is None or _names_file(self.groups) else self.groups
         return reading.open_labeled(self.labeled, classes=self.class_names, groups=named)
 
@@ -109,6 +142,17 @@ class EvidenceOptions:
 
     def _open_model(self, path: str, reading: FileOptions) -> Any:
         return reading.open_other(path, ids=self.ids)
+
+
+def _open_multilabel_pair(path: str | None, reading: FileOptions) -> Any:
+    """The members or columns `logits` and `labels` of a file, both (n, K)."""
+    if path is None:
+        return None
+    each = []
+    for name in ("logits", "labels"):
+        values = replace(reading, columns=None, probabilities=False)
+        each.append(values.open_other(f"{path}#{name}"))
+    return tuple(each)
 
 
 def read_classes(text: str) -> list[str]:
@@ -161,6 +205,9 @@ def fit(
     ids: options.Ids = None,
     classes: options.Classes = None,
     groups: options.Groups = None,
+    clusters: options.Clusters = None,
+    multilabel: options.Multilabel = False,
+    per_label: options.PerLabel = False,
     method: Annotated[
         str | None,
         typer.Option(help=f"One method alone: {', '.join((*EXACT, *SCALING))}."),
@@ -189,9 +236,11 @@ def fit(
     """
     reading = FileOptions.of(columns, where, header, probabilities, class_axis)
     evidence = EvidenceOptions(
-        labels, labeled, accuracy, tuple(models or ()), reference, source, ids, classes, groups
-    )
+        labels, labeled, accuracy, tuple(models or ()), reference, source, ids, classes, groups,
+        clusters, multilabel, per_label,
+    )  # fmt: skip
     _check_outputs(out, report, method, (*(logits or ()), sample_weight, *evidence.files))
+    evidence.check_report(report)
     engine_options = EngineOptions(threads, engine, scheduler)
     engine_options.check()
     _check_method(method, evidence, engine, summed=summary is not None)
@@ -213,10 +262,11 @@ def fit(
         raise tepid.InputError("logits must be given, got neither them nor a --summary")
     data = reading.open(
         logits,
-        labels=None if evidence.answers else labels,
+        labels=None if evidence.answers or evidence.splits else labels,
         classes=evidence.class_names,
         sample_weight=sample_weight,
         groups=groups,
+        clusters=clusters,
         ids=ids,
     )
     if data.binary:
@@ -228,7 +278,7 @@ def fit(
 
         def fit_rows(rows: "Source") -> "tepid.Temperature":
             if method is None:
-                return evidence.calibrate(rows, reading, started)
+                return evidence.calibrate(rows, reading, started, logits)
             return _fit_exact(method, rows, accuracy, started)
 
         result = fit_rows(data)
@@ -292,7 +342,7 @@ def _check_method(
             f"--summary must go without --method {method}, which needs rows, got both"
         )
     needed = {"uts": None, "accuracy": "--accuracy"}.get(method, None if summed else "--labels")
-    given = set(evidence.given()) - {"--groups", "--classes"}
+    given = set(evidence.given()) - {"--groups", "--classes", "--clusters"}
     if needed is not None and needed not in given:
         raise tepid.InputError(f"--method {method} must go with {needed}, got it alone")
     other = sorted(given - {needed})
@@ -342,6 +392,10 @@ def show_temperature(
         "implied accuracy": f"{100 * result.implied_accuracy:.2f} %",
         "rows × classes": f"{result.samples} × {result.classes}",
     }
+    if result.label_names:
+        k = len(result.label_names)
+        rows["rows × labels"] = f"{result.samples // k} × {k}"
+        del rows["rows × classes"]
     if result.interval:
         rows["95 % interval"] = "{:.4f} to {:.4f}".format(*result.interval)
     else:
@@ -377,8 +431,9 @@ def _evidence_table(result: "tepid.Temperature") -> Table:
 
 
 def _group_table(result: "tepid.Temperature") -> Table:
-    table = Table(box=None, padding=(0, 2), title="groups", title_justify="left")
-    table.add_column("group")
+    kind = "label" if result.label_names else "group"
+    table = Table(box=None, padding=(0, 2), title=f"{kind}s", title_justify="left")
+    table.add_column(kind)
     last = "verdict" if result.verdict else "status"
     for name in ("temperature", "implied accuracy", "rows", last):
         table.add_column(name, justify="right")

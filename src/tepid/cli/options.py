@@ -105,6 +105,21 @@ Groups = Annotated[
         help="One temperature per group: a column or member of the logits' files, or a file."
     ),
 ]
+Clusters = Annotated[
+    str | None,
+    typer.Option(
+        help="Rows that belong together, such as those of one image: a column, member or file."
+    ),
+]
+Multilabel = Annotated[
+    bool,
+    typer.Option(
+        "--multilabel", help="Each column is a label of its own, with a sigmoid; one T for all."
+    ),
+]
+PerLabel = Annotated[
+    bool, typer.Option("--per-label", help="As --multilabel, with a T for each label.")
+]
 AllLabels = Annotated[
     str | None,
     typer.Option(
@@ -139,6 +154,7 @@ class _Columns(TypedDict, total=False):
     classes: list[str] | None
     sample_weight: str | None
     groups: str | None
+    clusters: str | None
     ids: str | None
 
 

@@ -174,7 +174,7 @@ def _number_clusters(clusters: ArrayLike, rows: int) -> Int64:
         raise InputError(f"clusters must be one for each of the {rows} rows, got {len(names)}")
     where: Int64 = np.unique(names, return_inverse=True)[1].reshape(-1)
     if not where.max():
-        raise InputError(f"clusters must be at least two, got {names[0]!r} alone")
+        raise InputError(f"clusters must be at least two, got {names[0]} alone")
     return where
 
 

@@ -122,10 +122,11 @@ def calibrate(  # noqa: PLR0913  # each kind of evidence is one keyword
             of a video, the visits of a patient. Labels of one cluster may depend on each other,
             and the interval takes the cluster as the unit. In arrays of more than two dimensions
             each item on the first axis is a cluster.
-        multilabel: Each of the K columns of `logits` is a label of its own, with a sigmoid. Labels
-            are (n, K), of 0 and 1, -1 where unknown, and the accuracy is the share of correct
-            labels. True gives one temperature for all of them, "per-label" one for each, shrunk
-            toward the common one. Logits alone keep T = 1.
+        multilabel: Each of the K columns of `logits` is a label of its own, with a sigmoid.
+            `labels` are (n, K), of 0 and 1, -1 where unknown: an array, a table, a file, or the
+            columns of the logits' table. The accuracy is the share of correct labels. True gives
+            one temperature for all labels, "per-label" one for each, shrunk toward the common one.
+            Logits alone keep T = 1.
         class_axis: The axis of the classes, for arrays of more than two dimensions.
         probabilities: The values are probabilities; their logarithms are the logits.
         columns: The columns of a table that are the logits, where that is ambiguous.
@@ -172,8 +173,8 @@ def calibrate(  # noqa: PLR0913  # each kind of evidence is one keyword
         raise InputError("clusters must go with labels of the rows, -1 where unknown, got labeled")
     others = {"labeled": labeled, "models": models, "reference": reference, "source": source}
     if multilabel:
-        per_label = multilabel == "per-label"
-        evidence = open_multilabel(rows, layout, labels=labels, **others, per_label=per_label)
+        split = {"per_label": multilabel == "per-label", "table": logits}
+        evidence = open_multilabel(rows, layout, labels=labels, **others, **split)
     else:
         if rows.classes != 2 and getattr(getattr(labels, "dtype", None), "kind", "") == "b":
             raise InputError("labels must be class numbers or names, got True and False")

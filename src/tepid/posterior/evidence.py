@@ -24,6 +24,7 @@ from tepid.sources import (
 from tepid.sources.ids import describe_unmatched
 from tepid.sources.logs import is_log, names_log, resized
 from tepid.sources.multilabel import read_labels
+from tepid.sources.paths import names_file
 from tepid.sources.source import label_names
 from tepid.validation import Array, Int64
 
@@ -65,11 +66,6 @@ class Layout:
             "columns": self.columns,
         }
 
-    @property
-    def beside(self) -> dict[str, Any]:
-        """The options for a table of labels beside the rows."""
-        return {"class_axis": self.class_axis}
-
     def open(self, data: Any, **beside: Any) -> Source:
         """A source; one that is open already is read as it was opened."""
         options = {} if isinstance(data, Source) else self.options
@@ -102,7 +98,7 @@ def open_evidence(
         peers.append(beside.peer(reference, "reference"))
     columns = {} if answers is None else {"labels": beside.classes(answers, "labels")}
     return Evidence(
-        attach(rows.select(labels=True), columns, tuple(peers)),
+        attach(rows.select(labels=True, clusters=True), columns, tuple(peers)),
         models=len(others),
         reference=reference is not None,
         labeled=None if labeled is None else open_labeled(labeled, "labeled", layout),
@@ -121,14 +117,18 @@ def open_multilabel(
     reference: Any,
     source: Any,
     per_label: bool,
+    table: Any,
 ) -> Evidence:
-    """The evidence on multi-label rows (n, K), each split into K binary rows."""
+    """The evidence on multi-label rows (n, K), each split into K binary rows.
+
+    `labels` are (n, K): an array, a table, a file, or columns of `table`, which has the logits.
+    """
     names = label_names(rows)
     layout = dataclasses.replace(layout, probabilities=False)
     beside = open_evidence(
         rows, layout, answers=None, labeled=None, models=models, reference=reference, source=None
     )
-    with_labels = _beside_labels(beside.rows, labels, "labels", layout)
+    with_labels = _beside_labels(beside.rows, labels, "labels", layout, table)
 
     def open_pair(given: Any, name: str) -> Source | None:
         if given is None:
@@ -139,7 +139,8 @@ def open_multilabel(
         if label_names(other) != names and len(label_names(other)) != len(names):
             found = len(label_names(other))
             raise InputError(f"{name} must have the {len(names)} labels of logits, got {found}")
-        other = _beside_labels(other.replaced(names=names), given[1], f"labels of {name}", layout)
+        own = f"labels of {name}"
+        other = _beside_labels(other.replaced(names=names), given[1], own, layout, given[0])
         return split_labels(other, per_label=per_label)
 
     return dataclasses.replace(
@@ -151,15 +152,24 @@ def open_multilabel(
     )
 
 
-def _beside_labels(rows: Source, labels: Any, name: str, layout: Layout) -> Source:
+def _beside_labels(rows: Source, labels: Any, name: str, layout: Layout, table: Any) -> Source:
     """The rows with labels (n, K) beside them, from an array, a table or a file."""
     if labels is None:
         return rows
-    given = labels if isinstance(labels, Source) else open_source(labels, **layout.beside)
+    if _are_columns(labels):
+        given = open_source(table, columns=labels)
+    else:
+        given = open_source(labels, class_axis=layout.class_axis)
     values = np.concatenate([batch.logits for batch in given.batches(1 << 16, once=True)])
     k = len(label_names(rows))
     found = read_labels(values, len(values) if rows.rows is None else rows.rows, k, name)
     return attach(rows, {"labels": found})
+
+
+def _are_columns(labels: Any) -> bool:
+    names = [labels] if isinstance(labels, str) else labels
+    texts = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
+    return texts and not any(names_file(name) for name in names)
 
 
 def _is_iterable(value: Any) -> bool:
