@@ -6,6 +6,7 @@ import io
 import json
 import re
 import shlex
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -47,17 +48,28 @@ def test_the_commands_in_the_readme_run(tmp_path, monkeypatch, tepid_here):
             written.fill_in(command[command.index("-o") + 1], y)
 
 
-def test_the_python_examples_print_what_the_readme_says(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def _check_outputs(text):
+    """Runs the examples of a page; returns how many outputs are what the page says."""
     block = r"```python\n(.*?)```(?:\s*<!-- output -->\n```text\n(.*?)```)?"
     names, checked = {}, 0
-    for code, said in re.findall(block, README, re.DOTALL):
+    for code, said in re.findall(block, text, re.DOTALL):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(code, names)  # the README's own example
+            exec(code, names)  # the page's own example
         assert printed.getvalue() == said
         checked += bool(said)
-    assert checked == 2
+    return checked
+
+
+def test_the_python_examples_print_what_the_binary_guide_says():
+    text = (ROOT / "docs" / "binary.md").read_text(encoding="utf-8")
+    with warnings.catch_warnings():  # the page turns some off
+        assert _check_outputs(text) == 9
+
+
+def test_the_python_examples_print_what_the_readme_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert _check_outputs(README) == 2
     first = re.search(r"<!-- output -->\n(```text\n.*?```)", README, re.DOTALL).group(1)
     assert first in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
 

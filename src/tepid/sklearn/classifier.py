@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from tepid import shapes, validation
 from tepid.errors import InputError, RowError
+from tepid.sklearn.boosting import BoostedTrees, as_classifier, unwrap_frozen
 from tepid.sklearn.evidence import (
     WeightedRows,
     as_answers,
@@ -48,8 +49,9 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     Predictions are those of the other classifier. Its logits are its decision function, if the
     softmax of it equals `predict_proba` or there is no `predict_proba`, else the logarithms of its
-    probabilities. The evidence is that of `tepid.calibrate`: the rows, the `accuracy`, and all that
-    is given to `fit`. Unreliable fits emit `CalibrationWarning`.
+    probabilities. For XGBoost and LightGBM they are the margins, and their boosters count as
+    classifiers of the classes 0, 1, …. The evidence is that of `tepid.calibrate`: the rows, the
+    `accuracy`, and all that is given to `fit`. Unreliable fits emit `CalibrationWarning`.
 
     The traps: an estimator that is already fitted is used as it is, but `clone`, and so every
     search, discards the fit: wrap it in `sklearn.frozen.FrozenEstimator`. An estimator that is not
@@ -57,14 +59,15 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     these labels are not used as evidence.
 
     Args:
-        estimator: The classifier, fitted.
+        estimator: The classifier, fitted; or an `xgboost.Booster` or `lightgbm.Booster`.
         accuracy: Its accuracy, as in `tepid.calibrate`.
 
     Attributes:
         temperature_: The temperature as a float, which divides the logits.
         calibration_: The whole `tepid.Temperature`, with its verdict, interval and warnings.
         estimator_: The fitted classifier.
-        response_: The method of the classifier that gives the logits.
+        response_: The method of the classifier that gives the logits; `decision_function` stands
+            for the margins of boosted trees too.
         classes_: Its classes.
         n_features_in_: The number of its features, if it has that attribute.
         feature_names_in_: Their names, if it has that attribute.
@@ -116,8 +119,9 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             self.estimator_ = _fit_clone(self.estimator, rows, y, weighted.weight)
             notes.append(_SAME_ROWS)
             y = None
+        self._classifier = as_classifier(self.estimator_)
         self._copy_attributes()
-        self.response_ = _choose_response(self.estimator_, rows, len(self.classes_))
+        self.response_ = _choose_response(self._classifier, rows, len(self.classes_))
         z = self._logits(rows)
         others = _Others(self.classes_, rows, weighted)
         answers = [others.logits(m, f"model {i}") for i, m in enumerate(check_models(models), 1)]
@@ -133,23 +137,24 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         )
         self.temperature_ = self.calibration_.value
         known = len(self.calibration_.evidence) > 1
-        if not known and not hasattr(self.estimator_, "predict_proba"):
+        if not known and not hasattr(self._classifier, "predict_proba"):
             notes.append(_NO_SCALE)
         warn_unreliable(self.calibration_, *notes)
         return self
 
     def _copy_attributes(self) -> None:
-        self.classes_ = np.asarray(getattr(self.estimator_, "classes_", None))
+        self.classes_ = np.asarray(getattr(self._classifier, "classes_", None))
         if self.classes_.ndim != 1 or len(self.classes_) < 2:
             kind = type(self.estimator_).__name__
             got = "one class" if self.classes_.shape == (1,) else f"classes_ of {self.classes_}"
             raise InputError(f"estimator must know two classes or more, got {kind} with {got}")
         for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self.estimator_, name):
-                setattr(self, name, getattr(self.estimator_, name))
+            value = getattr(self._classifier, name, None)
+            if value is not None:
+                setattr(self, name, value)
 
     def _logits(self, rows: Any) -> Array:
-        return _logits_of(self.estimator_, self.response_, rows, len(self.classes_))
+        return _logits_of(self._classifier, self.response_, rows, len(self.classes_))
 
     def predict_proba(self, X: Any) -> Array:
         """Calibrated probabilities, one column for each of `classes_`."""
@@ -159,12 +164,13 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def predict(self, X: Any) -> Array:
         """The predictions of the classifier, which a temperature does not change."""
         check_is_fitted(self)
-        return np.asarray(self.estimator_.predict(X))
+        return np.asarray(self._classifier.predict(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        if hasattr(self.estimator, "__sklearn_tags__"):
-            tags.input_tags = get_tags(self.estimator).input_tags
+        inner = unwrap_frozen(self.estimator)  # a frozen booster would have no tags
+        if hasattr(inner, "__sklearn_tags__"):
+            tags.input_tags = get_tags(inner).input_tags
         tags.target_tags.required = not _is_fitted(self.estimator)
         return tags
 
@@ -172,6 +178,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 def _is_fitted(estimator: Any) -> bool:
     if isinstance(estimator, type):
         raise InputError(f"estimator must be a classifier, got the class {estimator.__name__}")
+    estimator = unwrap_frozen(estimator)
     if not hasattr(estimator, "fit"):
         return True
     try:
@@ -216,36 +223,36 @@ class _Others:
         """Logits (n, k) in the order of the classes."""
         if not _is_classifier(given):
             return as_logits(self.weighted.take(given, name), name)
-        order = self._order(given, name)
-        response = _choose_response(given, self.rows, len(order))
-        return np.asarray(shapes.matrix(_logits_of(given, response, self.rows, len(order))))[
-            :, order
-        ]
+        classifier, order = self._open(given, name)
+        response = _choose_response(classifier, self.rows, len(order))
+        z = _logits_of(classifier, response, self.rows, len(order))
+        return np.asarray(shapes.matrix(z))[:, order]
 
     def answers(self, reference: Any) -> Array:
         """Logits (n, k), or classes (n,) as columns, -1 without an answer."""
         if not _is_classifier(reference):
             given = self.weighted.take(reference, "reference")
             return as_answers(given, self.classes, "reference")
-        if hasattr(reference, "predict_proba"):
+        classifier, _ = self._open(reference, "reference")
+        if hasattr(classifier, "predict_proba"):
             return self.logits(reference, "reference")
         # Decisions have no scale, so that their softmax is nothing that the reference claims.
-        self._order(reference, "reference")
         named = reference.predict(self.rows)
         return label_columns(named, self.classes, len(named), "reference")
 
-    def _order(self, estimator: Any, name: str) -> list[int]:
-        """The column of each class in the other classifier."""
+    def _open(self, estimator: Any, name: str) -> tuple[Any, list[int]]:
+        """The other classifier, and the column of each class in it."""
         kind = type(estimator).__name__
         if not _is_fitted(estimator):
             raise InputError(f"{name} must be fitted, got {kind}")
-        theirs = np.asarray(getattr(estimator, "classes_", [])).tolist()
+        classifier = as_classifier(estimator, name)
+        theirs = np.asarray(getattr(classifier, "classes_", [])).tolist()
         if len(theirs) != len(self.classes) or set(theirs) != set(self.classes.tolist()):
             shown = ", ".join(map(str, theirs[:10]))
             raise InputError(
                 f"{name} must have the classes of the estimator, got {kind} of {shown}"
             )
-        return [theirs.index(label) for label in self.classes.tolist()]
+        return classifier, [theirs.index(label) for label in self.classes.tolist()]
 
 
 def _is_classifier(given: Any) -> bool:
@@ -263,6 +270,8 @@ def _choose_response(estimator: Any, rows: Any, k: int) -> Response:
     claims. Without `predict_proba`, decisions are logits if they mostly favor the prediction: for
     three classes, one-vs-one decisions look like one-vs-rest decisions.
     """
+    if isinstance(estimator, BoostedTrees):
+        return "decision_function"
     claims = hasattr(estimator, "predict_proba")
     if not hasattr(estimator, "decision_function"):
         if claims:

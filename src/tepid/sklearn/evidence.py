@@ -145,7 +145,9 @@ def is_missing(label: Any) -> bool:
 
 def check_models(models: Any) -> list[Any]:
     """The list of other models."""
-    if isinstance(models, (str, bytes)) or hasattr(models, "ndim") or hasattr(models, "fit"):
+    # A booster of XGBoost can be iterated, but its parts are no models.
+    single = isinstance(models, (str, bytes)) or hasattr(models, "ndim") or hasattr(models, "fit")
+    if single or hasattr(models, "predict"):
         raise InputError(f"models must be a list of models, got {type(models).__name__}")
     if not isinstance(models, Iterable):
         raise InputError(f"models must be a list of models, got {type(models).__name__}")
