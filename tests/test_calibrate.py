@@ -440,6 +440,18 @@ def test_wrong_evidence_is_refused_in_one_sentence(options, sentence):
     assert "\n" not in str(caught.value)
 
 
+def test_a_rare_class_does_not_make_a_model_overconfident():
+    """A calibrated detector of a rare class is confident because the class is rare."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(-6, 2, 20000)
+    t = tepid.calibrate(z)
+    assert tepid.calibrate(np.stack([0 * z, z], axis=1)) == t
+    assert (t.value, t.verdict) == (1.0, "keep")
+    assert "of the rows are predicted as one class" in t.reason
+    balanced = np.where(rng.random(20000) < 0.5, z, -z)
+    assert tepid.calibrate(balanced).value > 1
+
+
 def test_equal_logits_give_one():
     t = tepid.calibrate(np.zeros((10, 3)))
     assert (t.value, t.status, t.verdict) == (1.0, "not-identified", "keep")

@@ -16,6 +16,7 @@ from tepid.methods.results import (
 )
 from tepid.posterior.model import (
     DECLARED,
+    DOMINANT,
     GAP,
     LIKE,
     PEER,
@@ -166,6 +167,11 @@ class Measured:
         return bool(models.confidence.max() / models.curve.weight < own - GAP)
 
     @property
+    def dominant(self) -> float:
+        """The share of the rows that are predicted as the most frequent class."""
+        return float(self.sums.tails.predicted.max() / self.sums.tails.weight)
+
+    @property
     def impossible(self) -> tuple[str, ...]:
         """The kinds for which no temperature is high enough."""
         labels, found = known_labels(self.sums.labels), []
@@ -189,8 +195,8 @@ class Measured:
             prior_term(self.center, around=places[0]),
             self.terms(rows),
             span,
-            # The rule for logits alone was measured on rows of one label.
-            alone=0.0 if self.labels_each else logits_alone(rows),
+            # The rule for logits alone was measured on balanced rows of one label.
+            alone=0.0 if self.labels_each or self.dominant > DOMINANT else logits_alone(rows),
             weak_models=self.weak_models,
         )
 
@@ -210,6 +216,7 @@ class Measured:
             information=rows.information(answer.log_t) / self.design_effect,
             one_cluster=self.scores is not None and self.scores.count == 1,
             labels_each=self.labels_each,
+            dominant=self.dominant,
             weak_models=self.weak_models,
             impossible=self.impossible,
             silent=tuple(kind for kind in self.readings() if kind not in answer.evidence),

@@ -31,6 +31,9 @@ DECLARED, LIKE, WEAK = 0.02, 0.1, 0.5
 GAP = 0.05
 # Logits alone: from this mean confidence on, the odds of an error are multiplied by DOUBT.
 GATE, DOUBT = 0.95, 3.0
+# But not where this share of the rows is predicted as one class: a rare class explains the
+# confidence. No set that the rule was measured on and that it changes is like that.
+DOMINANT = 0.9
 # A reading without information is uniform over a factor of e^6 in T.
 _OUTLIER = 1 / 6
 # The grid covers the place of every term and this much of log T on both sides.

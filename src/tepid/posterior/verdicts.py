@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from tepid.posterior.model import GATE, Answer
+from tepid.posterior.model import DOMINANT, GATE, Answer
 from tepid.temperature import Status, Temperature, Verdict
 
 # From this probability of help on, the verdict is to use T.
@@ -26,7 +26,8 @@ class Findings:
     of labels sum to far less than their number. `impossible` names the kinds that are no better
     than chance, so that no T is high enough, and `silent` those that gave no reading. `masked` is
     the weight of rows in which another model names a masked class. `one_cluster` says that all
-    labels belong to one cluster. `labels_each` is the number of labels of multi-label rows.
+    labels belong to one cluster. `labels_each` is the number of labels of multi-label rows, and
+    `dominant` the share of the rows that are predicted as the most frequent class.
     """
 
     flat: bool
@@ -39,6 +40,7 @@ class Findings:
     information: float
     one_cluster: bool
     labels_each: int
+    dominant: float
     weak_models: bool
     impossible: tuple[str, ...]
     silent: tuple[str, ...]
@@ -97,6 +99,11 @@ def _reason(answer: Answer, findings: Findings, helps: float | None) -> str:
     extra = models if findings.weak_models and not answer.identified else ""
     if answer.kept and findings.labels_each:
         return f"Logits alone do not identify T of multi-label rows, so T = 1 is kept.{extra}"
+    if answer.kept and findings.dominant > DOMINANT and findings.confidence >= GATE:
+        return (
+            f"Logits alone do not identify T, and {100 * findings.dominant:.0f} % of the rows are "
+            f"predicted as one class, which explains their confidence, so T = 1 is kept.{extra}"
+        )
     if answer.kept:
         side = f"below {GATE}" if findings.confidence < GATE else "too close to 1"
         return (
