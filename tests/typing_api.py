@@ -46,5 +46,7 @@ table: tuple[tepid.plots.Bin, ...] = tepid.plots.bins(tepid.summaries.Reliabilit
 picture = tepid.plots.loss(curve, {"mine": temperature})
 module: tepid.torch.Calibrated = tepid.torch.calibrate(object(), [logits], accuracy=0.9)
 calibration: tepid.Temperature = module.calibration
+plain = tepid.torch.fold(module, batch=logits)
+folded_in: dict[str, float] = tepid.torch.recorded(tepid.torch.fold(plain, temperature, "head"))
 service = tepid.torch.Warmup(object(), samples=2000, temperature=1.2)
 summed: tepid.Temperature = tepid.uts(logits, engine=tepid.torch.AllReduced())

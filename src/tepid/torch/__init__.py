@@ -11,7 +11,16 @@ except ImportError:
 from tepid.errors import CalibrationWarning
 from tepid.torch.calibration import calibrate
 from tepid.torch.distributed import AllReduced
+from tepid.torch.folding import fold, recorded
 from tepid.torch.module import Calibrated
 from tepid.torch.warmup import Warmup
 
-__all__ = ["AllReduced", "Calibrated", "CalibrationWarning", "Warmup", "calibrate"]
+__all__ = [
+    "AllReduced",
+    "Calibrated",
+    "CalibrationWarning",
+    "Warmup",
+    "calibrate",
+    "fold",
+    "recorded",
+]

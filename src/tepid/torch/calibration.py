@@ -2,10 +2,7 @@
 
 import dataclasses
 import os
-import random
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -24,8 +21,10 @@ from tepid.sources.beside import AnyPeer, PeerTable
 from tepid.sources.spool import Spool
 from tepid.temperature import warn_unreliable
 from tepid.torch.distributed import AllReduced
+from tepid.torch.huggingface import is_prediction, is_table, open_loader
 from tepid.torch.loader import Labels, LoaderPart, Reader, StoredPart
 from tepid.torch.module import Calibrated
+from tepid.torch.state import device_of, evaluation_mode, fixed_random_state, samplers_of
 
 _SHUFFLING = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 
@@ -40,6 +39,7 @@ def calibrate(
     models: Iterable[nn.Module] = (),
     reference: Any = None,
     source: Iterable[Any] | None = None,
+    collate: Any = None,
     forward: Callable[[Any, Any], Any] | None = None,
     device: torch.device | str | None = None,
     amp: torch.dtype | bool | None = None,
@@ -65,9 +65,11 @@ def calibrate(
     Args:
         model: A module. If it is wrapped for distributed training, the wrapper is not run.
         loader: Yields inputs: a tensor, a tuple or list that begins with one, or a mapping of
-            keywords, from which labels are left out.
+            keywords, from which labels are left out. Or Hugging Face data: a tokenized
+            `datasets.Dataset`, what a tokenizer returns for all rows, or the result of
+            `Trainer.predict`, for which the model does not run.
         labels: True if the second item of each batch, or its keyword `labels`, holds the labels; or
-            a function that takes them from a batch. A label of -1 is unknown.
+            a function that takes them from a batch. A label of -1 or -100 is unknown.
         labeled: A second loader, of labeled batches that are not among the first.
         accuracy: The model's accuracy, as in `tepid.calibrate`.
         models: Other modules of comparable strength, which run on the same batches.
@@ -75,6 +77,9 @@ def calibrate(
             loader that does not shuffle: logits, NaN in rows without an answer, or classes as
             integers, -1 without an answer.
         source: A loader of an older labeled set whose distribution may differ.
+        collate: For a `Dataset` or a tokenizer's output whose rows have different lengths: the
+            tokenizer, or a collator such as `transformers.DataCollatorWithPadding(tokenizer)`. 32
+            rows are a batch.
         forward: `forward(model, batch)` returns the output, for other kinds of batches. For padded
             sequences let it return the logits of the tokens that count, (n, k).
         device: Where batches are moved to; by default where the model is. Other modules get batches
@@ -95,7 +100,7 @@ def calibrate(
     0.6
     """
     core = _unwrap(model, "model")
-    place = _device_of(core) if device is None else torch.device(device)
+    place = device_of(core) if device is None else torch.device(device)
     if engine is None:
         # One thread keeps a GPU as busy as many do. An older set is compared on the CPU.
         engine = Threads(1 if place.type != "cpu" and source is None else None)
@@ -104,22 +109,30 @@ def calibrate(
     reader = Reader(core, place, forward, amp, class_axis, output, on_host=source is not None)
     others = _other_models(models, reference)
     peers = tuple(
-        dataclasses.replace(reader, model=each, device=_device_of(each), on_host=True, name=name)
+        dataclasses.replace(reader, model=each, device=device_of(each), on_host=True, name=name)
         for name, each in others.items()
     )
     # Custom batches are read alike everywhere.
     of_others = labels if callable(labels) else True
     modules = (core, *others.values())
-    with _evaluation_mode(*modules), _fixed_random_state(loader, labeled, source) as rewind:
-        rows = _open_loader(LoaderPart(reader, loader, rewind, labels, peers), spill=spill)
+    _check_collate(collate, loader, labeled, source)
+    if is_prediction(loader) and others:
+        raise InputError(
+            f"{next(iter(others))} must not be a module for a result of Trainer.predict, which has "
+            "no inputs to run it on; give a Dataset or a loader"
+        )
+    with evaluation_mode(*modules), fixed_random_state(loader, labeled, source) as rewind:
+        part = LoaderPart(reader, loader, rewind, labels, peers)
+        rows = _open_loader(part, collate, spill=spill)
         if reference is not None and "reference" not in others:
             rows = attach(rows, {}, (_open_reference(reference, rows, loader, class_axis),))
         older = {"labeled": labeled, "source": source}
-        opened = {
-            name: _open_loader(LoaderPart(reader, given, rewind, of_others, name=name), spill=spill)
+        parts = {
+            name: LoaderPart(reader, given, rewind, of_others, name=name)
             for name, given in older.items()
             if given is not None
         }
+        opened = {name: _open_loader(part, collate, spill=spill) for name, part in parts.items()}
         evidence = Evidence(
             rows,
             models=len(others) - ("reference" in others),
@@ -151,9 +164,20 @@ def _other_models(models: Any, reference: Any) -> dict[str, nn.Module]:
     return {name: _unwrap(each, name) for name, each in named.items()}
 
 
-def _open_loader(part: LoaderPart, *, spill: bool | str | os.PathLike[str]) -> Source:
+def _check_collate(collate: Any, *given: Any) -> None:
+    if collate is not None and not callable(collate):
+        raise InputError(f"collate must be a function, got {type(collate).__name__}")
+    if collate is not None and not any(map(is_table, given)):
+        got = type(given[0]).__name__
+        raise InputError(f"collate must go with a Dataset or a tokenizer's output, got {got}")
+
+
+def _open_loader(part: LoaderPart, collate: Any, *, spill: bool | str | os.PathLike[str]) -> Source:
     """A source over a loader; `spill` and iterators are run once."""
-    _check_loader(part.loader, "loader" if part.name == "logits" else part.name)
+    name = "loader" if part.name == "logits" else part.name
+    reader, loader = open_loader(part.loader, part.reader, part.labels, collate, name)
+    _check_loader(loader, name)
+    part = dataclasses.replace(part, reader=reader, loader=loader)
     wanted = {"labels": part.labels, "peers": part.peers}
     columns = frozenset(name for name, there in wanted.items() if there)
     if spill is False and not isinstance(part.loader, Iterator):
@@ -175,7 +199,7 @@ def _check_loader(loader: Any, name: str) -> None:
 
 def _open_reference(given: Any, rows: Source, loader: Any, class_axis: int | None) -> AnyPeer:
     """A reference's logits or classes, in the order of the loader."""
-    if any(isinstance(sampler, _SHUFFLING) for sampler in _samplers_of(loader)):
+    if any(isinstance(sampler, _SHUFFLING) for sampler in samplers_of(loader)):
         raise InputError(
             "reference must be a module for a loader that shuffles, or the loader must keep the "
             f"order, got {type(given).__name__}"
@@ -192,65 +216,3 @@ def _open_reference(given: Any, rows: Source, loader: Any, class_axis: int | Non
         must = "be classes from 0, or -1 without an answer"
         raise RowError("reference", must, str(answers[row]), row)
     return PeerTable("reference", answers, np.arange(len(answers)))
-
-
-def _device_of(model: nn.Module) -> torch.device:
-    """The device of the first parameter or buffer; the CPU if there is none."""
-    held = next(chain(model.parameters(), model.buffers()), None)
-    return torch.device("cpu") if held is None else held.device
-
-
-# State to restore ---------------------------------------------------------------------------------
-
-
-@contextmanager
-def _evaluation_mode(*models: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; afterwards every submodule has its own mode again.
-
-    Not `inference_mode`: tensors that a model caches in it could not be used in training later.
-    """
-    modes = [(module, module.training) for model in models for module in model.modules()]
-    for model in models:
-        model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for module, training in modes:
-            module.training = training
-
-
-@contextmanager
-def _fixed_random_state(*loaders: Any) -> Iterator[Callable[[], None]]:
-    """Yield a function that resets all random states to those of now; also reset them at the end.
-
-    A loader that shuffles or augments by them then gives the same rows in every pass.
-    """
-    generators = [(g, g.get_state()) for loader in loaders for g in _generators_of(loader)]
-    of_python, of_torch = random.getstate(), torch.get_rng_state()
-    of_numpy = np.random.get_state()  # noqa: NPY002  # older augmentations draw from it
-    of_cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
-
-    def rewind() -> None:
-        random.setstate(of_python)
-        np.random.set_state(of_numpy)  # noqa: NPY002  # the same
-        torch.set_rng_state(of_torch)
-        if of_cuda is not None:
-            torch.cuda.set_rng_state_all(of_cuda)
-        for generator, state in generators:
-            generator.set_state(state)
-
-    try:
-        yield rewind
-    finally:
-        rewind()
-
-
-def _samplers_of(loader: Any) -> tuple[Any, ...]:
-    batches = getattr(loader, "batch_sampler", None)
-    return getattr(loader, "sampler", None), getattr(batches, "sampler", None)
-
-
-def _generators_of(loader: Any) -> list[torch.Generator]:
-    found = [getattr(holder, "generator", None) for holder in (loader, *_samplers_of(loader))]
-    return [generator for generator in found if isinstance(generator, torch.Generator)]

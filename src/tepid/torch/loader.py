@@ -22,7 +22,9 @@ from tepid.validation import Array
 
 # Whether batches have labels, or a function that takes them from a batch.
 Labels: TypeAlias = Callable[[Any], Any] | bool
-_LABEL_KEYS = ("labels", "label")
+LABEL_KEYS = ("labels", "label")
+# What PyTorch's losses and Hugging Face's collators mark as unknown.
+_IGNORED = -100
 # Two passes over the same rows differ by rounding alone, which averages out.
 _SAME_ROWS = 1e-4
 
@@ -51,9 +53,9 @@ class Reader:
         dtype = self.amp if isinstance(self.amp, torch.dtype) else None
         with torch.autocast(self.device.type, dtype=dtype) if self.amp else nullcontext():
             if self.forward is None:
-                answer = _run_model(self.model, batch, self.device)
+                answer = run_model(self.model, batch, self.device)
             else:
-                answer = self.forward(self.model, _move(batch, self.device))
+                answer = self.forward(self.model, move(batch, self.device))
         found = find_logits(answer, self.output).detach()
         # Apple's devices have no float64, which the sums need; one batch is small.
         found = found.cpu() if self.on_host or found.device.type == "mps" else found
@@ -63,19 +65,19 @@ class Reader:
         return z if validation.is_foreign(z) else np.array(z)
 
 
-def _move(batch: Any, device: torch.device) -> Any:
+def move(batch: Any, device: torch.device) -> Any:
     """A batch with everything in it that can be moved on a device."""
     if hasattr(batch, "to"):
         return batch.to(device)
     if isinstance(batch, Mapping):
-        return {name: _move(part, device) for name, part in batch.items()}
+        return {name: move(part, device) for name, part in batch.items()}
     if isinstance(batch, (tuple, list)):
-        parts = [_move(part, device) for part in batch]
+        parts = [move(part, device) for part in batch]
         return batch._make(parts) if hasattr(batch, "_make") else type(batch)(parts)
     return batch
 
 
-def _run_model(model: nn.Module, batch: Any, device: torch.device) -> Any:
+def run_model(model: nn.Module, batch: Any, device: torch.device) -> Any:
     """The model's output: the first item of a sequence is its input, a mapping its keywords.
 
     Labels are neither moved nor passed on, since a label-free method must not see them.
@@ -83,11 +85,11 @@ def _run_model(model: nn.Module, batch: Any, device: torch.device) -> Any:
     if isinstance(batch, (tuple, list)):
         if not batch:
             raise InputError("loader must yield batches that hold an input, got an empty one")
-        return _run_model(model, batch[0], device)
+        return run_model(model, batch[0], device)
     if isinstance(batch, Mapping):
-        keywords = {name: part for name, part in batch.items() if name not in _LABEL_KEYS}
-        return model(**_move(keywords, device))
-    return model(_move(batch, device))
+        keywords = {name: part for name, part in batch.items() if name not in LABEL_KEYS}
+        return model(**move(keywords, device))
+    return model(move(batch, device))
 
 
 def _read_labels(batch: Any, labels: Labels) -> Array:
@@ -95,7 +97,7 @@ def _read_labels(batch: Any, labels: Labels) -> Array:
     if callable(labels):
         found = labels(batch)
     elif isinstance(batch, Mapping):
-        found = next((batch[name] for name in _LABEL_KEYS if name in batch), None)
+        found = next((batch[name] for name in LABEL_KEYS if name in batch), None)
     else:
         found = batch[1] if isinstance(batch, (tuple, list)) and len(batch) > 1 else None
     if found is None:
@@ -103,7 +105,9 @@ def _read_labels(batch: Any, labels: Labels) -> Array:
             "loader must yield (input, labels), or labels among the keywords, got neither; "
             "labels may also be a function that takes them from a batch"
         )
-    return np.asarray(torch.as_tensor(found).detach().cpu().reshape(-1).numpy())
+    flat = np.asarray(torch.as_tensor(found).detach().cpu().reshape(-1).numpy())
+    signed = flat.dtype.kind in "if"
+    return np.where(flat == _IGNORED, flat.dtype.type(-1), flat) if signed else flat
 
 
 # All batches --------------------------------------------------------------------------------------

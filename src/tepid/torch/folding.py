@@ -1,0 +1,281 @@
+"""`fold`: a temperature divided into the weights of a model, which then needs no wrapper."""
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from tepid.errors import InputError
+from tepid.temperature import Temperature
+from tepid.torch.final_layer import (
+    candidate_layers,
+    check_divisible,
+    divide,
+    final_by_run,
+    is_divided,
+    is_final,
+    list_layers,
+    name_of,
+    only_candidate,
+    restored_on_error,
+)
+from tepid.torch.loader import move, run_model
+from tepid.torch.module import Calibrated, find_logits
+from tepid.torch.state import (
+    device_of,
+    evaluation_mode,
+    fixed_random_state,
+    without_wrappers,
+)
+from tepid.torch.warmup import Warmup
+from tepid.validation import number
+
+_RECORD = "tepid_fold"
+# Casting weights to half precision changes their norm by less, other weights by more.
+_SAME_WEIGHTS = 0.01
+# What a GPU may round the factors of a product to (TF32), also where weights are float32.
+_TF32 = 2.0**-10
+
+
+def fold(
+    model: nn.Module,
+    t: Temperature | float | None = None,
+    layer: str | nn.Module | None = None,
+    *,
+    batch: Any = None,
+    forward: Callable[[Any, Any], Any] | None = None,
+    output: str | None = None,
+    inplace: bool = False,
+) -> nn.Module:
+    """The model with weight and bias of its final layer divided by T, so that it needs no wrapper.
+
+    Its logits are z / T, where z are those of the original model. Its class and the names, shapes
+    and dtypes of its weights stay. The final layer is the only linear layer or convolution with one
+    output per class, or the one that a `batch` shows to divide the logits. Where it is ambiguous,
+    this raises and lists the candidates. Weights shared with another layer, weights that are
+    computed (weight_norm) and quantized weights are refused.
+
+    T is recorded in the attribute `tepid_fold` of the layer, and for Hugging Face models also in
+    `model.config`, which `save_pretrained` saves. Folding again replaces T; T = 1 restores the
+    original weights. Weights are divided in float64 and rounded once in every fold: n folds change
+    a weight by at most n roundings, 6e-8 each in float32, 5e-4 in float16 and 4e-3 in bfloat16.
+
+    The trap: a temperature fitted to the outputs of a folded model is relative to them. Pass the
+    `Calibrated` model that `tepid.torch.calibrate` returns, not its temperature: then both are
+    multiplied, and the folded model has the logits of the wrapper.
+
+    Args:
+        model: A module. Wrappers are taken off: `Calibrated`, for distributed training, and of
+            `torch.compile`.
+        t: The temperature; None for a `Calibrated` model, whose own it is.
+        layer: The name of the final layer, such as "classifier", or the layer.
+        batch: A batch of a loader, as for `tepid.torch.calibrate`. The model runs on it before and
+            after. If the logits are not divided by T, the weights are restored and this raises.
+        forward: `forward(model, batch)` returns the output, for other kinds of batches.
+        output: The name of the logits in the model's output; "logits", or that of `Calibrated`.
+        inplace: Change the given model instead of a copy. A `Calibrated` wrapper of it then divides
+            by 1.
+
+    >>> model = nn.Linear(3, 2)
+    >>> x = torch.ones(1, 3)
+    >>> torch.allclose(fold(model, 2.0, batch=x)(x), model(x) / 2)
+    True
+    """
+    core, wrapper = _unwrap(model)
+    value, widths = _read_temperature(t, wrapper)
+    output = output or (wrapper.output if wrapper else "logits")
+    name = None if layer is None else name_of(core, layer)
+    core = core if inplace else copy.deepcopy(core)
+    with evaluation_mode(core), fixed_random_state() as rewind:
+
+        def run() -> torch.Tensor:
+            rewind()
+            return _logits(core, batch, forward, output)
+
+        before = None if batch is None else _check_logits(run())
+        folded = recorded(core)
+        if name is None and value == 1 and not folded:
+            return core
+        if name is None:
+            name = _choose_layer(core, folded, widths, None if before is None else (run, before))
+        check_divisible(core, name, verified=before is not None)
+        chosen, old = core.get_submodule(name), folded.get(name, 1.0)
+        # The wrapper's T is that of the logits as they are, another that of the original ones.
+        new = value * old if wrapper else value
+        divisor = new / old
+        with restored_on_error(chosen):
+            if before is not None and not is_final(chosen, run, before):
+                raise InputError(
+                    f"layer {name!r} must give the logits: they are not halved when its weights "
+                    "are; an activation, a normalization or an offset may follow it"
+                )
+            divide(chosen, divisor)
+            if before is not None:
+                _check_divided(run(), before, divisor, chosen)
+    _record(core, name, new)
+    if wrapper and inplace:
+        wrapper.temperature.fill_(1.0)
+    return core
+
+
+def recorded(model: nn.Module) -> dict[str, float]:
+    """The temperatures that are folded into a model, by the name of their layer.
+
+    Raises if the weights of such a layer have changed since.
+
+    >>> recorded(fold(nn.Sequential(nn.Linear(3, 2)), 1.5))
+    {'0': 1.5}
+    """
+    core, _ = _unwrap(model)
+    saved = getattr(_config(core), _RECORD, None) or {}
+    found: dict[str, float] = {}
+    for name, module in core.named_modules():
+        record = getattr(module, _RECORD, saved.get(name))
+        if record is not None:
+            now, then = _norm(module), record["norm"]
+            if now and then and abs(now / then - 1) > _SAME_WEIGHTS:
+                raise InputError(
+                    f"layer {name!r} must have the weights that T = {record['temperature']:.4g} "
+                    f"was folded into, got others; load those, or delete {_RECORD} of the layer "
+                    "and of the model's config if these are not divided by T"
+                )
+            found[name] = float(record["temperature"])
+    return found
+
+
+# Arguments ----------------------------------------------------------------------------------------
+
+
+def _unwrap(model: Any) -> tuple[nn.Module, Calibrated | None]:
+    """The plain model, and its temperature's wrapper if it has one."""
+    core = without_wrappers(model)
+    if isinstance(core, Warmup):
+        raise InputError("model must have its temperature, got a Warmup; pass warmup.calibrated()")
+    if isinstance(core, Calibrated):
+        return without_wrappers(core.model), core
+    if not isinstance(core, nn.Module):
+        raise InputError(f"model must be a torch.nn.Module, got {type(core).__name__}")
+    return core, None
+
+
+def _read_temperature(t: Any, wrapper: Calibrated | None) -> tuple[float, set[int] | None]:
+    """T, and the numbers of outputs that the final layer may have."""
+    if (t is None) != (wrapper is not None):
+        got = "none" if t is None else "both"
+        raise InputError(f"t must be given, or the model must be a Calibrated one, got {got}")
+    calibration = wrapper.calibration if wrapper else t
+    value = number(wrapper.temperature if wrapper else t, "t")
+    if not (math.isfinite(value) and value > 0):
+        raise InputError(f"t must be a number above zero, got {value}")
+    if not isinstance(calibration, Temperature):
+        return value, None
+    if calibration.groups:
+        names = ", ".join(map(repr, calibration.groups))
+        raise InputError(
+            f"t must be one temperature for all rows, got one with the groups {names}; "
+            "a model does not know the group of a row"
+        )
+    classes = calibration.classes
+    return value, {1, 2} if classes == 2 else {classes}
+
+
+def _choose_layer(
+    model: nn.Module,
+    folded: dict[str, float],
+    widths: set[int] | None,
+    checked: tuple[Callable[[], torch.Tensor], torch.Tensor] | None,
+) -> str:
+    """The layer that has a temperature, the only candidate, or the one that a run shows."""
+    if len(folded) == 1:
+        return next(iter(folded))
+    if widths is None and checked is not None:
+        widths = {1, *checked[1].shape}
+    found = candidate_layers(model, widths)
+    if len(found) > 1 and checked is not None:
+        final = final_by_run(found, checked[0])
+        if final is None:
+            raise InputError(
+                "layer must be given: the logits are divided by none of the candidates "
+                f"{list_layers(found)}"
+            )
+        return final
+    return only_candidate(found, widths)
+
+
+# Logits -------------------------------------------------------------------------------------------
+
+
+def _logits(
+    model: nn.Module, batch: Any, forward: Callable[[Any, Any], Any] | None, output: str
+) -> torch.Tensor:
+    device = device_of(model)
+    if forward is None:
+        answer = run_model(model, batch, device)
+    else:
+        answer = forward(model, move(batch, device))
+    # A copy: the model may reuse the memory.
+    return find_logits(answer, output).detach().clone()
+
+
+def _check_logits(logits: torch.Tensor) -> torch.Tensor:
+    usable = logits[logits.isfinite()]
+    if not bool((usable != 0).any()):
+        raise InputError(
+            f"batch must give logits that are finite and not all zero, got shape "
+            f"{tuple(logits.shape)} without any"
+        )
+    return logits
+
+
+def _check_divided(
+    after: torch.Tensor, before: torch.Tensor, divisor: float, layer: nn.Module
+) -> None:
+    eps = max(torch.finfo(tensor.dtype).eps for tensor in (before, layer.weight))
+    eps = max(eps, _TF32) if before.device.type == "cuda" else eps
+    if not is_divided(after, before, divisor, eps):
+        error = float((after.double() - before.double() / divisor).abs().max())
+        raise InputError(
+            f"logits must be divided by {divisor:.4g} after folding, got a difference of "
+            f"{error:.2g}"
+        )
+
+
+# Record -------------------------------------------------------------------------------------------
+
+
+def _config(model: nn.Module) -> Any:
+    """The configuration that a Hugging Face model saves with its weights, or None."""
+    config = getattr(model, "config", None)
+    return config if hasattr(model, "save_pretrained") and hasattr(config, "to_dict") else None
+
+
+def _norm(layer: nn.Module) -> float | None:
+    """The norm of the weight; None if it is zero, or quantized and thus not a tensor."""
+    weight = getattr(layer, "weight", None)
+    if not isinstance(weight, torch.Tensor):
+        return None
+    return float(weight.detach().to("cpu", torch.float64).norm()) or None
+
+
+def _record(model: nn.Module, name: str, value: float) -> None:
+    """Note T at the layer and in the configuration; T = 1 removes the note.
+
+    Not a buffer: the weights of a folded model must load into a plain one with strict=True.
+    """
+    layer, config = model.get_submodule(name), _config(model)
+    note = None if value == 1 else {"temperature": value, "norm": _norm(layer)}
+    _set(layer, note)
+    if config is not None:
+        others = getattr(config, _RECORD, None) or {}
+        notes = {**others, name: note}
+        _set(config, {name: kept for name, kept in notes.items() if kept})
+
+
+def _set(holder: Any, note: dict[str, Any] | None) -> None:
+    if note:
+        setattr(holder, _RECORD, note)
+    elif hasattr(holder, _RECORD):
+        delattr(holder, _RECORD)
