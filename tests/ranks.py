@@ -19,7 +19,7 @@ import tepid
 
 def _shard(case, rank):
     """The rows of a rank."""
-    if case == "empty":
+    if case in ("empty", "no-labels"):
         return slice(0, 0) if rank else slice(None)
     return slice(500) if rank else slice(500, None)
 
@@ -31,6 +31,8 @@ def _load(folder):
 
 
 def _evidence(case, rank, z, y):
+    if case in ("labels", "no-labels"):
+        return {"labels": True, "multilabel": "per-label"}
     if case != "evidence":
         return {"accuracy": 0.7}
     old = slice(50) if rank else slice(50, 1000)
@@ -47,6 +49,8 @@ def _calibrate(rank, folder, case):
     z, y = _load(folder)
     if case == "nan" and rank:
         z[200, 2] = float("nan")
+    if case in ("labels", "no-labels"):
+        y = torch.eye(z.shape[1])[y]
     own = _shard(case, rank)
     loader = DataLoader(TensorDataset(z[own], y[own]), batch_size=64)
     model = nn.Identity()
@@ -60,7 +64,11 @@ def _calibrate(rank, folder, case):
         found = tepid.torch.calibrate(model, rows, process_group=dist.group.WORLD, **options)
     except tepid.InputError as error:
         return {"error": str(error)}
-    return {"value": found.calibration.value, "samples": found.calibration.samples}
+    return {
+        "value": found.calibration.value,
+        "samples": found.calibration.samples,
+        "per_label": found.calibration.per_label,
+    }
 
 
 def work(rank, folder, cases):

@@ -134,6 +134,17 @@ def test_labeled_images_from_elsewhere_are_clusters_too():
     assert beside.interval == pytest.approx(within.interval, rel=1e-3)
 
 
+def test_batches_give_what_an_array_gives_also_those_without_labels():
+    z, y = images(np.random.default_rng(9), 40, 25)
+    y[10:] = -1
+    expected = tepid.calibrate(z, y, class_axis=-1)
+    for cuts in ([10, 20], [7, 33], [1, 2]):
+        batches = np.split(z, cuts)
+        found = tepid.calibrate(lambda b=batches: iter(b), y.reshape(-1), class_axis=-1)
+        assert found.value == pytest.approx(expected.value, rel=1e-5)
+        np.testing.assert_allclose(found.interval, expected.interval, rtol=1e-5)
+
+
 def test_a_known_accuracy_has_the_interval_of_clusters():
     z, _ = images(np.random.default_rng(8), 20, 200)
     pixels = tepid.match_accuracy(z.reshape(-1, 4), 0.6)

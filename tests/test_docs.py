@@ -14,6 +14,7 @@ import pytest
 
 import tepid
 from tests import written
+from tests.needs import needed
 from tests.scripts import benchmark
 
 ROOT = Path(__file__).parents[1]
@@ -72,6 +73,21 @@ def test_the_python_examples_print_what_the_readme_says(tmp_path, monkeypatch):
     assert _check_outputs(README) == 2
     first = re.search(r"<!-- output -->\n(```text\n.*?```)", README, re.DOTALL).group(1)
     assert first in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", ["multi-label", "segmentation"])
+@pytest.mark.filterwarnings("ignore::tepid.CalibrationWarning")
+def test_the_examples_of_a_guide_print_what_it_says(page, tmp_path, monkeypatch):
+    for module in ("torch", "onnx", "onnxruntime"):
+        needed(module)
+    monkeypatch.chdir(tmp_path)
+    block = r"```python\n(.*?)```(?:\s*<!-- output -->\n```text\n(.*?)```)?"
+    names = {}
+    for code, said in re.findall(block, (ROOT / "docs" / f"{page}.md").read_text(), re.DOTALL):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(code, names)  # the guide's own example
+        assert printed.getvalue() == said
 
 
 def _result(name):

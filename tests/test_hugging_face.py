@@ -362,3 +362,20 @@ def test_neither_package_is_imported_unless_the_user_does():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# Multi-label rows.
+
+
+@pytest.mark.parametrize("kind", ["dataset", "prediction"])
+def test_labels_of_several_columns_are_read(model, tokenizer, sentences, logits, kind):
+    drawn = torch.bernoulli(torch.sigmoid(logits / 3), generator=torch.Generator().manual_seed(7))
+    expected = tepid.calibrate(logits, drawn, multilabel="per-label")
+    encoded = dict(tokenizer(sentences, padding=True))
+    given = datasets.Dataset.from_dict({**encoded, "labels": drawn.tolist()})
+    if kind == "prediction":
+        made = text.transformers.trainer_utils.PredictionOutput
+        given = made(logits.numpy(), drawn.numpy(), None)
+    found = calibrate(model, given, labels=True, multilabel="per-label").calibration
+    # Rows round the logits differently in other batches, which changes nothing but digits.
+    np.testing.assert_allclose(found.per_label, expected.per_label, rtol=1e-3)

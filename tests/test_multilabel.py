@@ -5,8 +5,13 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.multioutput import MultiOutputClassifier
 
 import tepid
+from tepid.online import Monitor
+from tepid.sklearn import CalibratedClassifier
 
 TRUTH = np.array([1.0, 1.5, 2.0, 3.0])
 NAMES = ["cat", "dog", "fox", "owl"]
@@ -225,6 +230,54 @@ def test_what_does_not_apply_is_refused():
     two = tepid.calibrate(logits[:, :2], labels[:, :2], multilabel=True)
     with pytest.raises(tepid.InputError, match="multi-label"):
         two.expected_performance(logits[:, :2])  # two labels are not two classes
+
+
+def test_batches_of_a_function_give_what_an_array_gives():
+    logits, labels = multilabel(rows=500)
+    batches = [logits[:200], logits[200:]]
+    found = tepid.calibrate(lambda: iter(batches), labels, multilabel="per-label")
+    expected = tepid.calibrate(logits, labels, multilabel="per-label")
+    np.testing.assert_allclose(found.per_label, expected.per_label, rtol=1e-5)
+    with pytest.raises(tepid.InputError, match="a column for each label with multilabel"):
+        tepid.calibrate(lambda: iter([logits[:, :1]]), multilabel=True)
+
+
+@pytest.mark.parametrize("kind", ["monitor", "report", "compare", "scaling", "exact", "sklearn"])
+def test_what_is_for_rows_of_one_label_says_so(kind, tmp_path):
+    logits, labels = multilabel(rows=300)
+    t = tepid.calibrate(logits, labels, multilabel="per-label")
+    one = "must be of rows with one label here, got a multi-label one"
+    use = r"got (shape )?\(300, 4\); for labels \(n, K\) use tepid.calibrate with multilabel=True"
+    page = tmp_path / "page.html"
+    calls = {
+        "monitor": [(one, lambda: Monitor.from_reference(logits, t, chunk=100))],
+        "report": [
+            (one, lambda: tepid.report.write(page, logits, temperatures=[t])),
+            (use, lambda: tepid.report.write(page, logits, labels=labels)),
+        ],
+        "compare": [(use, lambda: tepid.compare(logits, labels))],
+        "scaling": [
+            (use, lambda: tepid.scaling.vector(logits, labels)),
+            (use, lambda: tepid.scaling.isotonic(logits, labels)),
+        ],
+        "exact": [
+            (use, lambda: tepid.calibrate(logits, labels)),
+            (use, lambda: tepid.temperature_scaling(logits, labels)),
+        ],
+        "sklearn": [
+            (use, lambda: CalibratedClassifier(LogisticRegression()).fit(logits, labels)),
+            (
+                "must give one label per row, got FrozenEstimator of several; for labels",
+                lambda: CalibratedClassifier(
+                    FrozenEstimator(MultiOutputClassifier(LogisticRegression()).fit(logits, labels))
+                ).fit(logits, labels[:, 0]),
+            ),
+        ],
+    }
+    for said, call in calls[kind]:
+        with pytest.raises(tepid.InputError, match=said):
+            call()
+    assert not page.exists()
 
 
 def test_the_first_bad_row_is_named():

@@ -333,10 +333,196 @@ def test_one_logit_is_that_of_class_one(end, flat):
     _close(t(block)[:, 1], _run("out.onnx")[name].ravel())
 
 
-def test_sigmoids_that_may_all_be_true_are_refused():
+def test_sigmoids_that_may_all_be_true_are_refused_without_multilabel():
     _classifier("Sigmoid")
-    with pytest.raises(tepid.InputError, match="must choose between classes, got a Sigmoid"):
+    said = r"must choose between classes, got a Sigmoid for each of 4 columns.*multilabel=True"
+    with pytest.raises(tepid.InputError, match=said):
         tepid.onnx.insert("m.onnx", T, "out.onnx")
+    with pytest.raises(tepid.InputError, match=said):
+        tepid.onnx.run("m.onnx", X)
+
+
+# --- multi-label
+
+
+def _several(*values, labels=4):
+    """A multi-label temperature: one T, or one for each label."""
+    known = {"samples": 9, "classes": 2, "implied_accuracy": 0.9}
+    names = tuple(f"label {i}" for i in range(labels))
+    own = {n: tepid.Temperature(v, "labels", **known) for n, v in zip(names, values, strict=False)}
+    groups = own if len(values) > 1 else {}
+    return tepid.Temperature(values[0], "labels", **known, groups=groups, label_names=names)
+
+
+EACH = (0.5, 1.0, 1.7, 30.0)
+
+
+@pytest.mark.parametrize("values", [(T,), EACH])
+@pytest.mark.parametrize("end", [None, "Sigmoid"])
+@pytest.mark.parametrize("opset", [9, 13, NEWEST])
+def test_each_label_is_divided_before_its_sigmoid(opset, end, values):
+    t = _several(*values)
+    head = _insert(_classifier(end, opset=opset), t)
+    assert (head.tensor, head.form) == ("z", "activated" if end else "logits")
+    (got,) = ReferenceEvaluator("out.onnx").run(None, {"x": X})
+    _close(got, t(X @ W))
+    _close(got, scipy.special.expit((X @ W).astype(np.float64) / values))
+    if opset <= 17:
+        _close(_run("out.onnx")["p" if end else "z"], t(X @ W))
+    record = tepid.onnx.recorded("out.onnx")["z"]
+    assert record == json.loads(json.dumps(t.as_dict()))
+
+
+def test_multilabel_logits_can_stay_logits():
+    _insert(_classifier(), _several(*EACH), keep_logits=True)
+    _close(_run("out.onnx")["z"], X @ W / np.array(EACH, np.float32), 1e-4)
+
+
+def test_a_number_is_one_temperature_for_all_labels():
+    _insert(_classifier("Sigmoid"), T, multilabel=True)
+    _close(_run("out.onnx")["p"], scipy.special.expit(X @ W / T))
+
+
+def test_another_multilabel_temperature_replaces_the_first_and_run_leaves_both_out():
+    _insert(_classifier("Sigmoid"), _several(*EACH))
+    tepid.onnx.insert("out.onnx", _several(T), "again.onnx")
+    _close(_run("again.onnx")["p"], _several(T)(X @ W))
+    (got,) = tepid.onnx.run("again.onnx", X, multilabel=True)
+    _close(got, X @ W, 1e-5)
+
+
+@pytest.mark.parametrize("end", [None, "Sigmoid"])
+@pytest.mark.parametrize("axis", [1, -1])
+def test_labels_may_be_on_any_axis(end, axis):
+    shape = (5, 4, 3) if axis == 1 else (5, 3, 4)
+    z = np.random.default_rng(5).normal(size=shape).astype(np.float32)
+    nodes = [helper.make_node("Mul", ["x", "two"], ["z"])]
+    nodes += [helper.make_node(end, ["z"], ["p"])] if end else []
+    given = [_value("x", ["n", *shape[1:]])]
+    weights = {"two": np.array(2, np.float32)}
+    _save(nodes, [_value("p" if end else "z", ["n", *shape[1:]])], inputs=given, weights=weights)
+    t = _several(*EACH)
+    _insert(temperature=t, class_axis=axis)
+    _close(_run("out.onnx", z)["p" if end else "z"], t(2 * z, class_axis=axis))
+    (rows,) = tepid.onnx.run("m.onnx", z, class_axis=axis, multilabel=True)
+    _close(rows, np.moveaxis(2 * z, axis, -1).reshape(-1, 4), 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_the_temperatures_of_labels_have_the_width_of_the_logits(dtype):
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["z"]), helper.make_node("Sigmoid", ["z"], ["p"]),
+    ]  # fmt: skip
+    given = [_value("x", ["n", 6], kind)]
+    _save(nodes, [_value("p", ["n", 4], kind)], inputs=given, weights={"w": W.astype(dtype)})
+    _insert(temperature=_several(*EACH))
+    got = _run("out.onnx", X.astype(dtype), literally=True)["p"]
+    assert got.dtype == dtype
+    _close(got, _several(*EACH)(X @ W), 3e-3 if dtype == np.float16 else 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("end", "t", "options", "said"),
+    [
+        ("Softmax", _several(T), {}, "multilabel must go with logits or a Sigmoid, got Softmax"),
+        ("LogSoftmax", _several(T), {}, "got LogSoftmax, which chooses between classes"),
+        ("Softmax", T, {"multilabel": True}, "multilabel must go with logits or a Sigmoid"),
+        ("Sigmoid", _several(T, labels=3), {}, "must have the 3 labels of the calibration, got 4"),
+        (None, _several(*EACH, 2.0, labels=5), {}, "must have the 5 labels of the calibration"),
+        (None, _several(T), {"probabilities": True}, "got probabilities made by MatMul"),
+        ("Sigmoid", _several(T, 1e60, 1, 1), {}, "must be a number that float32 holds, got 1e"),
+        (
+            "Sigmoid",
+            tepid.Temperature(T, "uts", samples=9, classes=4, implied_accuracy=0.9),
+            {"multilabel": True},
+            "temperature must be a multi-label one with multilabel",
+        ),
+        (
+            "Sigmoid",
+            tepid.Temperature(T, "uts", samples=9, classes=4, implied_accuracy=0.9),
+            {},
+            "use multilabel=True",
+        ),
+    ],
+)
+def test_a_temperature_that_is_not_of_the_model_is_refused(end, t, options, said, folder):
+    _classifier(end)
+    with pytest.raises(tepid.InputError, match=said):
+        tepid.onnx.insert("m.onnx", t, "out.onnx", **options)
+    assert [p.name for p in folder.iterdir()] == ["m.onnx"]
+
+
+def test_one_sigmoid_is_a_binary_classifier_and_not_multi_label():
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["z"]), helper.make_node("Sigmoid", ["z"], ["p"]),
+    ]  # fmt: skip
+    _save(nodes, [_value("p", ["n", 1])], weights={"w": W[:, :1]})
+    with pytest.raises(tepid.InputError, match="without multilabel it is the logit of a binary"):
+        tepid.onnx.find("m.onnx", multilabel=True)
+
+
+@pytest.mark.parametrize("option", ["--multilabel", "--per-label"])
+@pytest.mark.filterwarnings("ignore::tepid.CalibrationWarning")
+def test_the_command_finds_the_temperatures_of_labels(option, tepid_here):
+    rng = np.random.default_rng(8)
+    z = (6 * rng.normal(size=(3000, 4))).astype(np.float32)
+    true = np.full(4, 2.0) if option == "--multilabel" else np.array([1.0, 2.0, 3.0, 5.0])
+    y = (rng.random(z.shape) < scipy.special.expit(z / true)).astype(np.int64)
+    y[1500:] = -1
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["z"]), helper.make_node("Sigmoid", ["z"], ["p"]),
+    ]  # fmt: skip
+    given, weights = [_value("x", ["n", 4])], {"w": np.eye(4, dtype=np.float32)}
+    _save(nodes, [_value("p", ["n", 4])], inputs=given, weights=weights)
+    np.save("x.npy", z)
+    np.save("y.npy", y)
+    np.savez("few.npz", logits=z[:500], labels=y[:500])
+    args = ("onnx", "m.onnx", "--data", "x.npy", option, "-o", "out.onnx")
+    command = (*args, "--labels", "y.npy", "--classes", "a,b,c,d", "--save-calibration", "c.json")
+    code, out, err = tepid_here(*command)
+    assert code == 0, err
+    assert "its logits 'z' are divided by T" in out
+    assert "T of all rows" not in err
+    t = tepid.load("c.json")
+    assert t.label_names == ("a", "b", "c", "d")
+    np.testing.assert_allclose(t.per_label, true, rtol=0.15)
+    kind = True if option == "--multilabel" else "per-label"
+    same = tepid.calibrate(z, y, multilabel=kind)
+    np.testing.assert_allclose(t.per_label, same.per_label, rtol=1e-6)
+    _close(_run("out.onnx", z)["p"], t(z))
+    code, out, err = tepid_here("onnx", "m.onnx", "-c", "c.json", "-o", "again.onnx")
+    assert code == 0, err
+    _close(_run("again.onnx", z)["p"], t(z))
+    code, out, err = tepid_here(*args, "--labeled", "few.npz", "--json")
+    assert code == 0, err
+    few = tepid.calibrate(z, labeled=(z[:500], y[:500]), multilabel=kind)
+    assert json.loads(out)["calibration"]["temperature"] == pytest.approx(few.value, rel=1e-6)
+    code, out, err = tepid_here(*args)
+    assert code == 0, err
+    assert "a plain sigmoid of its logits" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--data", "x.npy"], "--multilabel"),
+        (["--data", "x.npy", "--multilabel", "--labels", "x.npy"], "labels must have the shape"),
+        (["-c", "c.json", "--multilabel"], "--multilabel must go with --data"),
+        (["-c", "c.json"], "use multilabel=True"),
+        (["-c", "three.json"], "must have the 3 labels of the calibration, got 4"),
+    ],
+)
+def test_the_command_refuses_what_is_not_of_its_labels(options, said, folder, tepid_here):
+    _classifier("Sigmoid")
+    np.save("x.npy", X)
+    tepid.Temperature(T, "uts", samples=9, classes=4, implied_accuracy=0.9).save("c.json")
+    _several(T, labels=3).save("three.json")
+    before = {p.name: p.read_bytes() for p in folder.iterdir()}
+    code, out, err = tepid_here("onnx", "m.onnx", *options, "-o", "out.onnx")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
 
 
 # --- what the graph does not say

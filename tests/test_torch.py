@@ -909,6 +909,196 @@ def test_it_says_its_temperature_and_takes_over_the_mode():
     assert not calibrated.training
 
 
+# Multi-label rows, and images.
+
+
+EACH = np.array([1.0, 1.5, 2.0, 3.0, 5.0])
+
+
+@pytest.fixture(scope="module")
+def several():
+    """Logits (3000, 5) that are too large by `EACH`, and labels of the first 1500 rows."""
+    rng = np.random.default_rng(4)
+    z = 3 * rng.normal(size=(3000, 5))
+    y = (rng.random(z.shape) < 1 / (1 + np.exp(-z))).astype(np.int64)
+    y[1500:] = -1
+    return torch.tensor(z * EACH, dtype=torch.float32), torch.from_numpy(y)
+
+
+@pytest.mark.parametrize("multilabel", [True, "per-label"])
+@pytest.mark.parametrize("kind", [torch.int64, torch.float32])
+def test_the_temperatures_of_labels_are_those_of_the_function(several, multilabel, kind):
+    z, y = several
+    expected = tepid.calibrate(z, y, multilabel=multilabel)
+    loader = _loader(z, y.to(kind))
+    for rows, spill in ((loader, False), (loader, True), (iter(loader), False)):
+        found = calibrate(nn.Identity(), rows, labels=True, multilabel=multilabel, spill=spill)
+        np.testing.assert_allclose(found.calibration.per_label, expected.per_label, rtol=1e-6)
+        np.testing.assert_allclose(found.calibration.interval, expected.interval, rtol=1e-6)
+    shuffled = _loader(z, y.to(kind), shuffle=True)
+    again = calibrate(nn.Identity(), shuffled, labels=True, multilabel=multilabel).calibration
+    # Rows in another order fall into other buckets, from which the interval is estimated.
+    np.testing.assert_allclose(again.per_label, expected.per_label, rtol=0.02)
+    if multilabel == "per-label":
+        np.testing.assert_allclose(found.calibration.per_label, EACH, rtol=0.15)
+    assert found.calibration.label_names == ("0", "1", "2", "3", "4")
+    assert found.temperature.shape == (() if multilabel is True else (5,))
+    torch.testing.assert_close(found.probabilities(z), found.calibration(z), atol=1e-6, rtol=0)
+    torch.testing.assert_close(torch.sigmoid(found(z)), found.calibration(z), atol=1e-6, rtol=0)
+
+
+def test_multilabel_takes_every_kind_of_evidence(several):
+    z, y = several
+    model, other, strong = nn.Identity(), _Scaled(0.8), _Scaled(0.5)
+    unlabeled, few = _loader(z), _loader(z[:200], y[:200])
+    same = {"multilabel": "per-label"}
+    pairs = [
+        ({"accuracy": 0.8}, {"accuracy": 0.8}),
+        ({"models": [other]}, {"models": [0.8 * z]}),
+        ({"reference": strong}, {"reference": 0.5 * z}),
+        ({"reference": 0.5 * z}, {"reference": 0.5 * z}),
+        ({"labeled": few}, {"labeled": (z[:200], y[:200])}),
+        ({"source": few}, {"source": (z[:200], y[:200])}),
+    ]
+    for ours, wanted in pairs:
+        found = calibrate(model, unlabeled, **same, **ours).calibration
+        expected = tepid.calibrate(z, **same, **wanted)
+        np.testing.assert_allclose(found.per_label, expected.per_label, rtol=1e-5)
+
+
+class _Scaled(nn.Module):
+    def __init__(self, by):
+        super().__init__()
+        self.by = by
+
+    def forward(self, z):
+        return self.by * z
+
+
+def _labels(values=(0.5, 1.0, 4.0)):
+    known = {"samples": 9, "classes": 2, "implied_accuracy": 0.8}
+    groups = {str(i): tepid.Temperature(v, "labels", **known) for i, v in enumerate(values)}
+    names = tuple(groups)
+    return tepid.Temperature(1.5, "labels", **known, groups=groups, label_names=names)
+
+
+@pytest.mark.parametrize("axis", [1, -1])
+def test_temperatures_of_labels_are_on_the_class_axis(axis):
+    z = torch.randn((4, 3, 5) if axis == 1 else (4, 5, 3))
+    calibrated = Calibrated(nn.Identity(), _labels(), class_axis=axis)
+    expected = _labels()(z, class_axis=axis)
+    torch.testing.assert_close(calibrated.probabilities(z), expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(torch.sigmoid(calibrated(z)), expected, atol=1e-6, rtol=0)
+
+
+def test_labels_on_an_axis_are_read_there(several):
+    z, y = several
+    images, marks = z.reshape(100, 30, 5).mT, y.reshape(100, 30, 5).mT
+    found = calibrate(
+        nn.Identity(), _loader(images, marks, batch_size=7), labels=True, multilabel=True,
+        class_axis=1,
+    ).calibration  # fmt: skip
+    expected = tepid.calibrate(images, marks, multilabel=True, class_axis=1)
+    assert found.value == pytest.approx(expected.value, rel=1e-6)
+    np.testing.assert_allclose(found.interval, expected.interval, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_temperatures_of_labels_keep_their_digits_and_the_logits_their_dtype(dtype):
+    kind = getattr(torch, dtype)
+    t = _labels((1.7449708, 0.3333333, 2.0))
+    calibrated = Calibrated(nn.Linear(3, 3), t).to(kind)
+    assert calibrated.temperature.dtype == torch.float32
+    assert calibrated.temperature.tolist() == pytest.approx(t.per_label, rel=1e-7)
+    x = torch.randn(20, 3, dtype=kind)
+    assert calibrated(x).dtype == kind
+    expected = torch.sigmoid(calibrated.model(x).double() / torch.tensor(t.per_label))
+    got = calibrated.probabilities(x)
+    assert got.dtype == (torch.float64 if dtype == "float64" else torch.float32)
+    torch.testing.assert_close(got.double(), expected, atol=1e-6, rtol=0)
+
+
+def test_the_state_of_labels_goes_round_also_into_one_with_another_number():
+    calibrated = Calibrated(nn.Linear(3, 3), _labels())
+    x = torch.randn(8, 3)
+    for start in (_labels((1.0, 1.0, 1.0)), _temperature()):
+        other = Calibrated(nn.Linear(3, 3), start)
+        other.load_state_dict(calibrated.state_dict())
+        assert other.calibration == calibrated.calibration
+        assert torch.equal(other(x), calibrated(x))
+        assert torch.equal(other.probabilities(x), calibrated.probabilities(x))
+    program = torch.export.export(calibrated.eval(), (x,))
+    torch.testing.assert_close(program.module()(x), calibrated(x))
+
+
+def test_what_is_not_multi_label_is_refused(several):
+    z, y = several
+    model = nn.Identity()
+    cases = [
+        ({}, [(z, y)], "got 15000; multilabel=True is for labels"),
+        ({"multilabel": "each"}, [(z, y)], "multilabel must be True, False or"),
+        ({"multilabel": True}, [(z, y[:, 0])], r"shape \(3000, 5\) of the logits, got \(3000,\)"),
+        ({"multilabel": True}, [(z[:9], y[:9]), (z[:2], 2 * y[:2])], "got 2 for label . at row 9"),
+        ({"multilabel": True}, [(z[:, :1], y[:, :1])], "a column for each label"),
+        ({"multilabel": True}, [(z, y), (z[:, :3], y[:, :3])], "5 labels in every row, got 3"),
+    ]
+    for options, loader, said in cases:
+        with pytest.raises(tepid.InputError, match=said):
+            calibrate(model, loader, labels=True, **options)
+    with pytest.raises(tepid.InputError, match=r"logits must be \(n, 3\), one for each label"):
+        Calibrated(model, _labels())(z)
+    with pytest.raises(tepid.InputError, match="for a warm-up, got a multi-label one"):
+        Warmup(model, temperature=_labels())
+
+
+@pytest.mark.slow
+def test_a_multilabel_transformer_of_hugging_face_is_calibrated(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    transformers = needed("transformers")
+    config = transformers.BertConfig(
+        vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=16, num_labels=4, initializer_range=1.0,
+        problem_type="multi_label_classification",
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = transformers.BertForSequenceClassification(config).eval()
+    tokens = torch.randint(50, (600, 8), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        logits = model(input_ids=tokens).logits
+    labels = torch.bernoulli(torch.sigmoid(logits / 3), generator=torch.Generator().manual_seed(2))
+    data = [
+        {"input_ids": part, "attention_mask": torch.ones_like(part), "labels": own}
+        for part, own in zip(tokens.split(100), labels.split(100), strict=True)
+    ]
+    calibrated = calibrate(model, data, labels=True, multilabel=True)
+    low, high = calibrated.calibration.interval
+    assert low < 3 < high
+    with torch.no_grad():
+        plain, answer = model(**data[0]), calibrated(**data[0])
+        probabilities = calibrated.probabilities(**data[0])
+    assert torch.equal(answer.loss, plain.loss)
+    torch.testing.assert_close(torch.sigmoid(answer.logits), probabilities)
+
+
+@pytest.mark.parametrize("spill", [False, True])
+@pytest.mark.parametrize("batch_size", [7, 60])
+def test_an_image_is_the_unit_of_the_interval(batch_size, spill):
+    rng = np.random.default_rng(2)
+    # The pixels of an image are too confident by a factor of their own.
+    z = 2 * rng.normal(size=(60, 4, 12, 12))
+    y = (z / rng.uniform(1, 4, size=(60, 1, 1, 1)) + rng.gumbel(size=z.shape)).argmax(axis=1)
+    y[20:] = -1
+    loader = _loader(torch.from_numpy(z), torch.from_numpy(y), batch_size=batch_size)
+    found = calibrate(nn.Identity(), loader, labels=True, class_axis=1, spill=spill).calibration
+    expected = tepid.calibrate(z, y, class_axis=1)
+    assert found.value == pytest.approx(expected.value, rel=1e-6)
+    np.testing.assert_allclose(found.interval, expected.interval, rtol=1e-6)
+    flat = tepid.calibrate(np.moveaxis(z, 1, -1).reshape(-1, 4), y.reshape(-1))
+    assert np.log(found.interval[1] / found.interval[0]) > 1.5 * np.log(
+        flat.interval[1] / flat.interval[0]
+    )
+
+
 # The warm-up.
 
 
@@ -1243,7 +1433,7 @@ def ranks(tmp_path_factory, network):
     folder = tmp_path_factory.mktemp("ranks")
     np.save(folder / "logits.npy", network[0])
     np.save(folder / "labels.npy", network[1])
-    cases = ["uneven", "empty", "evidence", "spilled", "wrapped", "nan"]
+    cases = ["uneven", "empty", "evidence", "spilled", "wrapped", "nan", "labels", "no-labels"]
     script = Path(__file__).with_name("ranks.py")
     command = [sys.executable, str(script), str(folder), *cases]
     # On a busy machine gloo may fail to connect two processes; a wrong result fails every time.
@@ -1270,6 +1460,18 @@ def test_processes_with_a_part_each_find_what_one_finds_on_the_whole(ranks, netw
     assert one == two
     assert one["samples"] == 4000
     assert one["value"] == pytest.approx(expected.value, rel=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["labels", "no-labels"])
+def test_processes_find_the_temperatures_of_labels(ranks, network, case):
+    z, y = network
+    expected = tepid.calibrate(z, np.eye(12)[y], multilabel="per-label")
+    one, two = ranks[case]
+    assert one == two
+    # The rows of the second process fall into other buckets, from which intervals are estimated.
+    assert one["value"] == pytest.approx(expected.value, rel=1e-4)
+    np.testing.assert_allclose(one["per_label"], expected.per_label, rtol=0.01)
 
 
 @pytest.mark.slow

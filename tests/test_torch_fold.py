@@ -420,6 +420,21 @@ def test_groups_are_refused(model):
             fold(*args)
 
 
+def test_one_temperature_for_all_labels_is_folded_and_one_for_each_is_not():
+    known = {"samples": 9, "classes": 2, "implied_accuracy": 0.8, "label_names": tuple("abcde")}
+    model = nn.Sequential(nn.Linear(4, 2), nn.Linear(2, 5))
+    x = torch.randn(7, 4)
+    t = tepid.Temperature(2.0, "labels", **known)
+    _close(fold(model, t)(x).detach(), model(x).detach() / 2)
+    each = {
+        name: tepid.Temperature(3.0, "labels", **known | {"label_names": ()}) for name in "abcde"
+    }
+    t = tepid.Temperature(2.0, "labels", **known, groups=each)
+    for args in ((model, t), (Calibrated(model, t),)):
+        with pytest.raises(tepid.InputError, match="one temperature for all labels, got one for"):
+            fold(*args)
+
+
 # Wrappers.
 
 

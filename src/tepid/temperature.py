@@ -225,10 +225,12 @@ class Temperature:
         if groups is not None:
             raise InputError("groups must be left out for multi-label rows, got some")
         torch = sys.modules.get("torch")
-        if torch is not None and isinstance(logits, torch.Tensor) and not probabilities:
+        if torch is not None and isinstance(logits, torch.Tensor):
             z = shapes.class_last(logits, class_axis)
             self._check_labels(z)
             z = z if z.dtype == torch.float64 else z.float()
+            _refuse_label_rows(z, probabilities=probabilities)
+            z = torch.logit(z) if probabilities else z
             scale = torch.as_tensor(self.per_label, dtype=z.dtype, device=z.device)
             return shapes.class_back(torch.sigmoid(z / scale), class_axis)
         rows = shapes.class_last(validation.as_array(logits), class_axis)
@@ -249,7 +251,7 @@ class Temperature:
     @property
     def per_label(self) -> tuple[float, ...]:
         """T of each label, for multi-label rows."""
-        return tuple(self.label(name).value for name in self.label_names)
+        return tuple(self.groups.get(name, self).value for name in self.label_names)
 
     def label(self, name: Any) -> "Temperature":
         """The temperature of one label of multi-label rows, for its binary logits (n,).
@@ -494,6 +496,19 @@ def _refuse_unusable(z: Any, distance: Any) -> None:
         row = int(bad.int().argmax())
         values = z.detach().reshape(-1, z.shape[-1])[row : row + 1].cpu()
         raise validation.unusable(values, 0).moved(row)
+
+
+def _refuse_label_rows(z: Any, *, probabilities: bool) -> None:
+    """Raise for the first row of a tensor that has an unusable value for one of its labels."""
+    usable = (z >= 0) & (z <= 1) if probabilities else z < math.inf
+    bad = ~usable.all(dim=-1).reshape(-1)
+    if not z.is_meta and bool(bad.any()):
+        row = int(bad.int().argmax())
+        values = z.detach().reshape(-1, z.shape[-1])[row : row + 1].cpu()
+        try:
+            multilabel().label_logits(values, "logits", probabilities=probabilities)
+        except errors.RowError as error:
+            raise error.moved(row) from None
 
 
 def describe_doubts(temperature: Temperature, *notes: str) -> str:

@@ -37,6 +37,8 @@ _ROUNDED = 0.05
 _SOME_ROWS = 10
 # Heavier weights would overflow in a sum of squares.
 _HEAVY = 1e100
+# Where labels (n, K) are refused.
+MULTILABEL = "; for labels (n, K) use tepid.calibrate with multilabel=True"
 
 
 def as_array(data: ArrayLike, name: str = "logits") -> Any:
@@ -169,8 +171,9 @@ def partial_labels(
     y = label_values(labels, name)
     y = y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y
     if y.ndim != 1 or len(y) != n:
+        hint = MULTILABEL if y.shape == (n, k) else ""
         raise InputError(
-            f"{name} must have one entry for each of the {n} rows, got shape {y.shape}"
+            f"{name} must have one entry for each of the {n} rows, got shape {y.shape}{hint}"
         )
     named = {} if names is None else class_positions(names)
     if names is not None and len(names) != k:

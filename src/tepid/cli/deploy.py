@@ -231,6 +231,8 @@ def onnx(
     reference: options.Reference = None,
     source: options.OlderSet = None,
     classes: options.Classes = None,
+    multilabel: options.Multilabel = False,
+    per_label: options.PerLabel = False,
     save_calibration: Annotated[
         Path | None, typer.Option(help="Where to save the temperature as JSON.")
     ] = None,
@@ -247,8 +249,9 @@ def onnx(
     Example: tepid onnx model.onnx --data images.npy --accuracy 0.93 -o calibrated.onnx
     """
     evidence = EvidenceOptions(
-        labels, labeled, accuracy, tuple(models or ()), reference, source, classes=classes
-    )
+        labels, labeled, accuracy, tuple(models or ()), reference, source, classes=classes,
+        multilabel=multilabel, per_label=per_label,
+    )  # fmt: skip
     extra = evidence.given()
     if save_calibration is not None:
         extra.append("--save-calibration")
@@ -258,15 +261,18 @@ def onnx(
     for path in filter(None, (out, save_calibration)):
         options.check_output(path, model, calibration, data, *evidence.files)
     bridge = _import_onnx()
+    saved = None if calibration is None else tepid.load(calibration)
+    split = bool(evidence.splits if saved is None else saved.label_names)
     where: dict[str, Any] = {
         "logits": logits, "class_axis": class_axis, "probabilities": probabilities,
+        "multilabel": split,
     }  # fmt: skip
     bridge.find(model, **where, keep_logits=keep_logits)
-    if calibration is not None:
-        temperature = tepid.load(calibration)
+    if saved is not None:
+        temperature = saved
     else:
         outputs = bridge.run(model, data, **where, batch=batch, threads=threads)
-        temperature = _fit_outputs(outputs, evidence, threads)
+        temperature = _fit_outputs(outputs, evidence, class_axis, threads)
     head = bridge.insert(model, temperature, out, **where, keep_logits=keep_logits)
     if save_calibration is not None:
         temperature.save(save_calibration)
@@ -274,11 +280,12 @@ def onnx(
         place = {"output": str(out), "logits": head.tensor, "form": head.form}
         console.print_json(place | {"calibration": temperature.as_dict()})
         return
-    if temperature.groups:
+    if temperature.groups and not split:
         console.note("The calibration has groups; the model divides by the T of all rows.")
     show_temperature(temperature)
     if temperature.verdict == "keep":
-        console.note("The model gets T = 1: its probabilities are a plain softmax of its logits.")
+        kind = "sigmoid" if split else "softmax"
+        console.note(f"The model gets T = 1: its probabilities are a plain {kind} of its logits.")
     console.print_line(f"wrote {out}")
     console.print_line(_describe_change(head, keep_logits=keep_logits))
 
@@ -311,7 +318,10 @@ def _check_evidence(evidence: EvidenceOptions) -> None:
 
 
 def _fit_outputs(
-    outputs: "Iterator[Array]", evidence: EvidenceOptions, threads: int | None
+    outputs: "Iterator[Array]",
+    evidence: EvidenceOptions,
+    class_axis: int | None,
+    threads: int | None,
 ) -> "tepid.Temperature":
     # A fit reads its logits several times; the model, which takes longest, runs once.
     with (
@@ -320,10 +330,12 @@ def _fit_outputs(
     ):
         path = Path(folder) / "logits.npy"
         tepid.sources.write_batches(path, _report_rows(outputs, engine))
-        labels = None if evidence.answers else evidence.labels
+        labels = None if evidence.answers or evidence.splits else evidence.labels
         names = evidence.class_names
         rows = tepid.open_source(path, labels=labels, classes=names).renamed("logits")
-        return evidence.calibrate(rows, FileOptions(), engine)
+        # The rows are flat, but labels (n, K, …) beside them are not.
+        reading = FileOptions(class_axis=class_axis if evidence.splits else None)
+        return evidence.calibrate(rows, reading, engine, [str(path)])
 
 
 def _report_rows(outputs: "Iterator[Array]", engine: "tepid.Threads") -> "Iterator[Array]":

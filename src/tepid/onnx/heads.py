@@ -194,7 +194,8 @@ class Layout:
     """The element type, class axis and number of classes of a head's tensor.
 
     `merged` means that all axes from the class axis on are one, as in Softmax before opset 13.
-    `rank` and `classes` are None where they are not known. `binary` means one logit per row.
+    `rank` and `classes` are None where they are not known. `binary` means one logit per row,
+    `multilabel` that each column is a label of its own.
     """
 
     kind: int
@@ -203,6 +204,17 @@ class Layout:
     classes: int | None
     merged: bool = False
     binary: bool = False
+    multilabel: bool = False
+
+    @property
+    def trailing(self) -> int:
+        """The number of axes after that of the classes."""
+        if self.rank is None and self.axis >= 0:
+            raise InputError(
+                f"class_axis must be counted from the end, as -1, where the number of dimensions "
+                f"is not known, got {self.axis}"
+            )
+        return (self.rank or 0) - 1 - self.axis if self.axis >= 0 else -1 - self.axis
 
     def rows(self, z: Array) -> Array:
         """The logits as (n, k), one row for each position that is classified."""
@@ -220,6 +232,8 @@ def find_layout(
     graph: onnx.GraphProto,
     opset: int,
     class_axis: int | None,
+    *,
+    multilabel: bool = False,
 ) -> Layout:
     """The layout according to the model's own Softmax, to the shape, or to the caller."""
     found = types.get(head.tensor)
@@ -235,15 +249,37 @@ def find_layout(
     axis = _find_axis(head, softmax, rank, opset, class_axis)
     merged = softmax is not None and opset < 13 and axis not in (-1, (rank or 0) - 1)
     count = _count_classes(found.sizes, axis, merged=merged)
+    if multilabel:
+        _check_multilabel(head, softmax, count)
+        return Layout(found.kind, rank, axis, count, multilabel=True)
     if head.maker == "Sigmoid" and head.form == "activated" and count != 1:
         raise InputError(
             f"output {head.output!r} must choose between classes, got a Sigmoid for each of "
-            f"{count or 'an unknown number of'} columns, which may all be true"
+            f"{count or 'an unknown number of'} columns, which may all be true; for labels of "
+            "their own use multilabel=True (--multilabel) or a multi-label temperature"
         )
     if count == 1 and (head.form == "probabilities" or softmax is not None):
         raise InputError(f"{head.tensor!r} must have a column for each class, got one column")
     classes = None if count is None else max(count, 2)
     return Layout(found.kind, rank, axis, classes, merged, binary=count == 1)
+
+
+def _check_multilabel(head: Head, softmax: onnx.NodeProto | None, count: int | None) -> None:
+    """Raise unless each column may be a label of its own."""
+    if softmax is not None:
+        raise InputError(
+            f"multilabel must go with logits or a Sigmoid, got {softmax.op_type}, which chooses "
+            "between classes"
+        )
+    if head.form == "probabilities":
+        raise InputError(
+            f"multilabel must go with logits or a Sigmoid, got probabilities made by {head.maker}"
+        )
+    if count == 1:
+        raise InputError(
+            f"{head.tensor!r} must have a column for each label with multilabel, got one column; "
+            "without multilabel it is the logit of a binary classifier"
+        )
 
 
 def _find_softmax(head: Head, graph: onnx.GraphProto) -> onnx.NodeProto | None:

@@ -36,6 +36,7 @@ def run(
     logits: str | None = None,
     class_axis: int | None = None,
     probabilities: bool = False,
+    multilabel: bool = False,
     batch: int | None = None,
     threads: int | None = None,
 ) -> Iterator[Array]:
@@ -52,12 +53,17 @@ def run(
         logits: As in `insert`.
         class_axis: As in `insert`.
         probabilities: As in `insert`.
+        multilabel: Each column is a label of its own, whose Sigmoid the model may have.
         batch: The number of rows at once, by default at most 256 and 8 MB. A model with a fixed
             batch size is given that.
         threads: The number of threads.
     """
     model, head, layout = locate(
-        model_path, logits=logits, class_axis=class_axis, probabilities=probabilities
+        model_path,
+        logits=logits,
+        class_axis=class_axis,
+        probabilities=probabilities,
+        multilabel=multilabel,
     )
     stored = {tensor.name for tensor in model.graph.initializer}
     inputs = declared_types(value for value in model.graph.input if value.name not in stored)
@@ -67,7 +73,8 @@ def run(
         raise InputError(f"batch must be at least 1, got {batch}")
     session = _open_session(model, model_path, head, layout, threads)
     feeds = _read_feeds(data, inputs, batch)
-    return _run_session(session, feeds, head, layout, named=logits is not None)
+    known = logits is not None or multilabel
+    return _run_session(session, feeds, head, layout, known=known)
 
 
 # Session ------------------------------------------------------------------------------------------
@@ -112,9 +119,9 @@ def _run_session(
     head: Head,
     layout: Layout,
     *,
-    named: bool,
+    known: bool,
 ) -> Iterator[Array]:
-    """Yield the logits of each batch; raises if a tensor that was not named is probabilities."""
+    """Yield the logits of each batch; raises for probabilities, unless they are known not to be."""
     start = 0
     for feed, rows in feeds:
         with _translate_errors("the model"):
@@ -129,7 +136,7 @@ def _run_session(
                 z = validation.logits_of(z)
             except RowError as error:
                 raise error.moved(start) from None
-        elif head.form == "logits" and not named and not start and z.shape[1] > 1:
+        elif head.form == "logits" and not known and not start and z.shape[1] > 1:
             _refuse_probabilities(z)
         yield z
         start += len(z)

@@ -45,6 +45,7 @@ def insert(
     logits: str | None = None,
     class_axis: int | None = None,
     probabilities: bool = False,
+    multilabel: bool = False,
     keep_logits: bool = False,
 ) -> Head:
     r"""Write a calibrated copy of a model, and return the head that was calibrated.
@@ -57,6 +58,9 @@ def insert(
     Probabilities p without logits, as in a forest, become $\mathrm{softmax}(\log(p) / T)$. Those
     below the smallest normal number are raised to it.
 
+    A multi-label temperature divides the logits before the Sigmoid of the model, each label by its
+    own T if it has one. Outputs that were logits become their sigmoids.
+
     Args:
         model_path: The model, of opset 7 or later.
         temperature: A fitted temperature, or a number.
@@ -64,6 +68,7 @@ def insert(
         logits: The name of an output or of a tensor, where the graph leaves a choice.
         class_axis: The axis of the classes, for more than two dimensions without a Softmax.
         probabilities: The output holds probabilities, where the graph does not say so.
+        multilabel: Each column is a label of its own. A fitted temperature says so itself.
         keep_logits: Return calibrated logits instead of probabilities.
     """
     check_output_path(model_path, out_path)
@@ -73,20 +78,37 @@ def insert(
         logits=logits,
         class_axis=class_axis,
         probabilities=probabilities,
+        multilabel=multilabel or bool(getattr(temperature, "label_names", ())),
         keep_logits=keep_logits,
     )
-    if isinstance(temperature, Temperature) and layout.classes is not None:
-        temperature.check_classes(layout.classes)
+    values = [value]
+    if isinstance(temperature, Temperature):
+        _check_fits(temperature, layout)
+        values = list(temperature.per_label) if temperature.groups and layout.multilabel else values
     opset = opset_version(model)
     if not any(each.domain in STANDARD_DOMAINS for each in model.opset_import):
         model.opset_import.append(helper.make_opsetid("", opset))
     _remove_nodes(model.graph, head.tensor)
-    nodes = _make_nodes(head, layout, value, opset, keep_logits=keep_logits)
+    nodes = _make_nodes(head, layout, values, opset, keep_logits=keep_logits)
     _add_nodes(model.graph, head, nodes)
     _write_record(model, head, temperature)
     check_model(strip_weights(model, model_path), "the calibrated model")
     write_model(model, model_path, out_path)
     return head
+
+
+def _check_fits(temperature: Temperature, layout: Layout) -> None:
+    """Raise unless a temperature is of the model's classes or labels."""
+    if layout.multilabel:
+        labels = len(temperature.label_names)
+        if not labels:
+            raise InputError("temperature must be a multi-label one with multilabel, got another")
+        if layout.classes not in (None, labels):
+            raise InputError(
+                f"logits must have the {labels} labels of the calibration, got {layout.classes}"
+            )
+    elif layout.classes is not None:
+        temperature.check_classes(layout.classes)
 
 
 def find(
@@ -95,6 +117,7 @@ def find(
     logits: str | None = None,
     class_axis: int | None = None,
     probabilities: bool = False,
+    multilabel: bool = False,
     keep_logits: bool = False,
 ) -> Head:
     """The head that `insert` would calibrate; raises where `insert` would."""
@@ -103,6 +126,7 @@ def find(
         logits=logits,
         class_axis=class_axis,
         probabilities=probabilities,
+        multilabel=multilabel,
         keep_logits=keep_logits,
     )
     return head
@@ -119,6 +143,7 @@ def locate(
     logits: str | None,
     class_axis: int | None,
     probabilities: bool,
+    multilabel: bool = False,
     keep_logits: bool = False,
 ) -> tuple[onnx.ModelProto, Head, Layout]:
     """The model, the head that the caller means, and its layout without any temperature."""
@@ -139,7 +164,9 @@ def locate(
         ends = f"ends in {head.maker}" if head.form == "activated" else "gives probabilities"
         raise InputError(f"keep_logits must go with a model that gives logits, got one that {ends}")
     _check_divided_once(head.tensor, calibrated, copy.graph)
-    return model, head, find_layout(head, types, copy.graph, opset_version(model), class_axis)
+    opset = opset_version(model)
+    layout = find_layout(head, types, copy.graph, opset, class_axis, multilabel=multilabel)
+    return model, head, layout
 
 
 def remove_temperatures(graph: onnx.GraphProto) -> None:
@@ -174,7 +201,9 @@ def _read_records(model: onnx.ModelProto) -> dict[str, dict[str, Any]]:
 
 def _write_record(model: onnx.ModelProto, head: Head, temperature: Temperature | float) -> None:
     if isinstance(temperature, Temperature):
-        record = dataclasses.replace(temperature, groups={}).as_dict()
+        # A model does not know the group of a row, but it does know the label of a column.
+        groups = temperature.groups if temperature.label_names else {}
+        record = dataclasses.replace(temperature, groups=groups).as_dict()
     else:
         version = importlib.metadata.version("tepid")
         record = {"tepid": version, "temperature": float(temperature), "method": "given"}
@@ -238,9 +267,12 @@ def _add_nodes(graph: onnx.GraphProto, head: Head, nodes: list[onnx.NodeProto]) 
 
 
 def _make_nodes(
-    head: Head, layout: Layout, temperature: float, opset: int, *, keep_logits: bool
+    head: Head, layout: Layout, temperatures: list[float], opset: int, *, keep_logits: bool
 ) -> list[onnx.NodeProto]:
-    """Constants, and a chain of nodes of which each reads what the one before it gives."""
+    """Constants, and a chain of nodes of which each reads what the one before it gives.
+
+    There is one temperature, or one for each label.
+    """
     start, end = _ends(head)
     probabilities = head.form == "probabilities"
     widened = probabilities and layout.kind in _HALF_TYPES
@@ -248,9 +280,9 @@ def _make_nodes(
     constants: list[onnx.NodeProto] = []
     chain: list[onnx.NodeProto] = []
 
-    def constant(step: str, value: float) -> str:
+    def constant(step: str, *values: float, shape: tuple[int, ...] = ()) -> str:
         name = _node_name(head.tensor, step)
-        constants.append(_constant(name, kind, value))
+        constants.append(_constant(name, kind, values, shape))
         return name
 
     def add(step: str, operator: str, *others: str, **attributes: Any) -> None:
@@ -265,7 +297,8 @@ def _make_nodes(
         smallest = float(np.finfo(FLOAT_TYPES[kind]).smallest_normal)
         add("floor", "Max", constant("smallest", smallest))
         add("log", "Log")
-    add("divide", "Div", constant("temperature", temperature))
+    each = (len(temperatures), *[1] * layout.trailing) if len(temperatures) > 1 else ()
+    add("divide", "Div", constant("temperature", *temperatures, shape=each))
     if head.form != "activated" and not keep_logits:
         for step, operator, attributes in _activation(layout, opset):
             add(step, operator, **attributes)
@@ -277,7 +310,7 @@ def _make_nodes(
 
 def _activation(layout: Layout, opset: int) -> list[tuple[str, str, dict[str, Any]]]:
     """The name, operator and attributes of each node that makes probabilities of logits."""
-    if layout.binary:
+    if layout.binary or layout.multilabel:
         return [("activate", "Sigmoid", {})]
     if opset >= 13 or layout.axis + 1 == layout.rank:
         return [("activate", "Softmax", {"axis": layout.axis})]
@@ -293,11 +326,14 @@ def _activation(layout: Layout, opset: int) -> list[tuple[str, str, dict[str, An
     ]
 
 
-def _constant(name: str, kind: int, value: float) -> onnx.NodeProto:
+def _constant(
+    name: str, kind: int, values: tuple[float, ...], shape: tuple[int, ...]
+) -> onnx.NodeProto:
     with np.errstate(over="ignore", under="ignore"):
-        stored = helper.make_tensor(name, kind, [], [value])
-        rounded = float(onnx.numpy_helper.to_array(stored))
-    if not 0 < rounded < float("inf"):
-        number = FLOAT_TYPES[kind]
-        raise InputError(f"temperature must be a number that {number} holds, got {value}")
+        stored = helper.make_tensor(name, kind, shape, values)
+        rounded = onnx.numpy_helper.to_array(stored).astype(np.float64).reshape(-1)
+    for value, held in zip(values, rounded, strict=True):
+        if not 0 < held < np.inf:
+            number = FLOAT_TYPES[kind]
+            raise InputError(f"temperature must be a number that {number} holds, got {value}")
     return helper.make_node("Constant", [], [name], name, value=stored)

@@ -156,8 +156,7 @@ def calibrate(  # noqa: PLR0913  # each kind of evidence is one keyword
         return found
     layout = Layout(classes, class_axis, probabilities, columns, ids)
     by_id = labels is not None and not multilabel and is_answers(labels)
-    if multilabel:
-        _check_multilabel(multilabel, groups=groups, ids=ids)
+    check_multilabel(multilabel, groups=groups, ids=ids)
     # Options that an open source cannot honor are refused.
     rows = open_source(
         logits,
@@ -187,9 +186,12 @@ def calibrate(  # noqa: PLR0913  # each kind of evidence is one keyword
     return found
 
 
-def _check_multilabel(multilabel: Any, *, groups: Any, ids: Any) -> None:
-    if multilabel not in (True, "per-label"):
+def check_multilabel(multilabel: Any, *, groups: Any = None, ids: Any = None) -> None:
+    """Raise if the argument is none that is known, or goes with one that cannot be used."""
+    if multilabel not in (True, False, "per-label"):
         raise InputError(f'multilabel must be True, False or "per-label", got {multilabel!r}')
+    if not multilabel:
+        return
     for name, given in (("groups", groups), ("ids", ids)):
         if given is not None:
             raise InputError(f"{name} must be left out with multilabel, got some")

@@ -143,7 +143,12 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return self
 
     def _copy_attributes(self) -> None:
-        self.classes_ = np.asarray(getattr(self._classifier, "classes_", None))
+        classes = getattr(self._classifier, "classes_", None)
+        if isinstance(classes, list) and classes and np.ndim(classes[0]):  # one array per label
+            kind = type(self.estimator_).__name__
+            hint = validation.MULTILABEL
+            raise InputError(f"estimator must give one label per row, got {kind} of several{hint}")
+        self.classes_ = np.asarray(classes)
         if self.classes_.ndim != 1 or len(self.classes_) < 2:
             kind = type(self.estimator_).__name__
             got = "one class" if self.classes_.shape == (1,) else f"classes_ of {self.classes_}"

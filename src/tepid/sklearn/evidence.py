@@ -120,7 +120,8 @@ def label_array(y: Any, name: str = "y") -> Array:
     labels = np.asarray(y) if hasattr(y, "__array__") else np.array(y, dtype=object)
     labels = labels.reshape(-1) if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.ndim != 1:
-        raise InputError(f"{name} must be one column of labels, got shape {labels.shape}")
+        hint = validation.MULTILABEL if labels.ndim == 2 else ""
+        raise InputError(f"{name} must be one column of labels, got shape {labels.shape}{hint}")
     if len({isinstance(label, str) for label in known_labels(labels)}) > 1:
         raise InputError(f"{name} must be labels of one kind, got text and numbers")
     return labels

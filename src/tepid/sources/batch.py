@@ -14,7 +14,6 @@ import numpy as np
 
 from tepid import shapes, validation
 from tepid.errors import InputError, RowError
-from tepid.summaries.clusters import buckets_of_names, buckets_of_numbers
 from tepid.tables import ARGUMENTS
 from tepid.validation import Int64
 
@@ -79,11 +78,14 @@ class Batch(NamedTuple):
 
     def buckets(self) -> Int64:
         """The bucket of each row's cluster, for `ClusterSums`."""
+        # Not above: summaries need the compiler, which files alone do not.
+        from tepid.summaries import clusters  # noqa: PLC0415
+
         if self.cluster is not None:
-            return buckets_of_names(self.cluster)
+            return clusters.buckets_of_names(self.cluster)
         position = np.arange(len(self.logits)) if self.chosen is None else self.chosen
         item = (self.row + position - self.begin) // self.unit
-        return buckets_of_numbers(self.begin + item, self.name)
+        return clusters.buckets_of_numbers(self.begin + item, self.name)
 
     def locate(self, error: RowError) -> RowError:
         """The same error with the file and its row in place of the position in the batch."""
@@ -184,6 +186,24 @@ def unit_of(array: Any) -> int:
     return max(1, math.prod(row_shape(array)[1:]))
 
 
+class ItemCounter:
+    """Where the items of each batch begin, for batches of one pass in their order.
+
+    As long as all items are of one size they are counted from the first row, as in an array, so
+    that the clusters are the same however the rows are cut into batches.
+    """
+
+    def __init__(self) -> None:
+        self._unit: int | None = None
+        self._alike = True
+
+    def place(self, unit: int, row: int) -> dict[str, Any]:
+        """`unit` and `begin` of the batch that begins at this row."""
+        self._alike = self._alike and self._unit in (None, unit)
+        self._unit = unit
+        return {"unit": unit, "begin": 0 if self._alike else row}
+
+
 def row_shape(array: Any) -> tuple[int, ...]:
     """The shape without the class axis, which is the last."""
     return tuple(array.shape) if array.ndim == 1 else tuple(array.shape[:-1])
@@ -204,7 +224,7 @@ class CallablePart:
         """Yield copies, since the function may use the same memory again."""
         produced = self.produce()
         self._refuse_spent(produced)
-        row = 0
+        row, items = 0, ItemCounter()
         for given in produced:
             array = shapes.class_last(validation.as_array(given), self.class_axis)
             if not len(array):
@@ -215,9 +235,9 @@ class CallablePart:
                     f"got a batch of shape {array.shape}"
                 )
             step = min(size, shapes.rows_per_batch(array.shape[-1]))
-            items: dict[str, Any] = {"unit": unit_of(array), "begin": row}
+            place = items.place(unit_of(array), row)
             for rows in shapes.slices(np.array(array), step):
-                yield Batch(rows, start=row, name=self.name, row=row, **items)
+                yield Batch(rows, start=row, name=self.name, row=row, **place)
                 row += len(rows)
 
     def _refuse_spent(self, produced: Any) -> None:

@@ -173,7 +173,8 @@ def _loose(given: Mapping[str, Any], shape: tuple[int, ...] | None) -> dict[str,
         if role == "cluster" and shape is not None and column.shape == shape[:1]:
             column = np.repeat(column, math.prod(shape[1:]))  # one name per image
         if not flat and shape is not None and found != shape:
-            raise InputError(f"{ARGUMENTS[role]} must have the shape {shape}, got {found}")
+            hint = validation.MULTILABEL if role == "labels" and found[:1] == shape else ""
+            raise InputError(f"{ARGUMENTS[role]} must have the shape {shape}, got {found}{hint}")
         columns[role] = column
     return columns
 

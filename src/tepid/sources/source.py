@@ -240,7 +240,9 @@ def label_names(source: Source) -> tuple[str, ...]:
     """The names of the labels of multi-label rows, or their numbers."""
     k = source.classes
     if k is None:
-        k = shapes.class_count(next(source.batches(1, once=True)).logits)
+        # Labels beside multi-label rows cannot be read before the rows are split.
+        first = next(source.select().batches(1, once=True)).logits
+        k = int(first.shape[-1]) if first.ndim > 1 else 1
     if source.binary or k < 2:
         raise InputError(
             f"{source.name} must have a column for each label with multilabel, got one column"

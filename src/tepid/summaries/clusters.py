@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tepid import shapes
 from tepid.summaries import arithmetic
 from tepid.summaries.probabilities import softmax
 from tepid.validation import Array, Float64, Int64, as_array
@@ -91,8 +92,7 @@ def _student_factor(freedom: int) -> float:
 def label_scores(logits: Any, labels: Int64, temperature: float) -> Float64:
     """The derivative of each row's log likelihood by log T."""
     p = softmax(logits, temperature)
-    z = np.asarray(as_array(logits), np.float64)
-    z = np.stack([np.zeros(len(z)), z.reshape(-1)], axis=1) if z.size == len(z) else z
+    z = shapes.matrix(np.asarray(as_array(logits), np.float64))
     # A masked class has no probability, and a label is never masked.
     distance = np.where(np.isneginf(z), 0.0, z - z.max(axis=1, keepdims=True))
     own = distance[np.arange(len(z)), labels]

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -14,15 +14,16 @@ from torch.utils.data import RandomSampler, SubsetRandomSampler, WeightedRandomS
 from tepid import validation
 from tepid.engines import Threads
 from tepid.errors import InputError, RowError
-from tepid.posterior.calibration import fit_evidence
+from tepid.posterior.calibration import check_multilabel, fit_evidence
 from tepid.posterior.evidence import Evidence
-from tepid.sources import Source, attach, open_peer
+from tepid.sources import Source, attach, open_peer, split_labels
 from tepid.sources.beside import AnyPeer, PeerTable
+from tepid.sources.source import label_names
 from tepid.sources.spool import Spool
 from tepid.temperature import warn_unreliable
 from tepid.torch.distributed import AllReduced
 from tepid.torch.huggingface import is_prediction, is_table, open_loader
-from tepid.torch.loader import Labels, LoaderPart, Reader, StoredPart
+from tepid.torch.loader import FirstBatch, Labels, LoaderPart, Reader, StoredPart
 from tepid.torch.module import Calibrated
 from tepid.torch.state import device_of, evaluation_mode, fixed_random_state, samplers_of
 
@@ -39,6 +40,7 @@ def calibrate(
     models: Iterable[nn.Module] = (),
     reference: Any = None,
     source: Iterable[Any] | None = None,
+    multilabel: bool | Literal["per-label"] = False,
     collate: Any = None,
     forward: Callable[[Any, Any], Any] | None = None,
     device: torch.device | str | None = None,
@@ -77,6 +79,9 @@ def calibrate(
             loader that does not shuffle: logits, NaN in rows without an answer, or classes as
             integers, -1 without an answer.
         source: A loader of an older labeled set whose distribution may differ.
+        multilabel: Each of the K logits of a row is a label of its own, with a sigmoid, and labels
+            are (n, K), of 0 and 1, as in `tepid.calibrate`. True gives one temperature,
+            "per-label" one for each label.
         collate: For a `Dataset` or a tokenizer's output whose rows have different lengths: the
             tokenizer, or a collator such as `transformers.DataCollatorWithPadding(tokenizer)`. 32
             rows are a batch.
@@ -99,6 +104,7 @@ def calibrate(
     >>> float(calibrated.probabilities(images).amax(dim=1).mean())
     0.6
     """
+    check_multilabel(multilabel)
     core = _unwrap(model, "model")
     place = device_of(core) if device is None else torch.device(device)
     if engine is None:
@@ -114,6 +120,7 @@ def calibrate(
     )
     # Custom batches are read alike everywhere.
     of_others = labels if callable(labels) else True
+    split = bool(multilabel)
     modules = (core, *others.values())
     _check_collate(collate, loader, labeled, source)
     if is_prediction(loader) and others:
@@ -122,25 +129,37 @@ def calibrate(
             "no inputs to run it on; give a Dataset or a loader"
         )
     with evaluation_mode(*modules), fixed_random_state(loader, labeled, source) as rewind:
-        part = LoaderPart(reader, loader, rewind, labels, peers)
+        part = LoaderPart(reader, loader, rewind, labels, peers, multilabel=split)
         rows = _open_loader(part, collate, spill=spill)
+        k = _count_labels(rows, engine) if split else 0
         if reference is not None and "reference" not in others:
             rows = attach(rows, {}, (_open_reference(reference, rows, loader, class_axis),))
         older = {"labeled": labeled, "source": source}
         parts = {
-            name: LoaderPart(reader, given, rewind, of_others, name=name)
+            name: LoaderPart(reader, given, rewind, of_others, name=name, multilabel=split)
             for name, given in older.items()
             if given is not None
         }
         opened = {name: _open_loader(part, collate, spill=spill) for name, part in parts.items()}
+        names: tuple[str, ...] = ()
+        if split:
+            names = label_names(rows.replaced(classes=k))
+            per_label = multilabel == "per-label"
+            rows, *others_split = (
+                split_labels(each.replaced(classes=k), per_label=per_label)
+                for each in (rows, *opened.values())
+            )
+            opened = dict(zip(opened, others_split, strict=True))
         evidence = Evidence(
             rows,
             models=len(others) - ("reference" in others),
             reference=reference is not None,
             labeled=opened.get("labeled"),
             source=opened.get("source"),
+            labels_each=len(names),
         )
         calibration = fit_evidence(evidence, accuracy, engine)
+    calibration = dataclasses.replace(calibration, label_names=names)
     warn_unreliable(calibration)
     return Calibrated(model, calibration, class_axis=class_axis, output=output)
 
@@ -180,11 +199,22 @@ def _open_loader(part: LoaderPart, collate: Any, *, spill: bool | str | os.PathL
     part = dataclasses.replace(part, reader=reader, loader=loader)
     wanted = {"labels": part.labels, "peers": part.peers}
     columns = frozenset(name for name, there in wanted.items() if there)
+    items = part.reader.class_axis is not None
     if spill is False and not isinstance(part.loader, Iterator):
-        return Source((part,), part.name, columns=columns)
+        return Source((part,), part.name, columns=columns, items=items)
     part = dataclasses.replace(part, reader=dataclasses.replace(part.reader, on_host=True))
     spool = Spool(None if isinstance(spill, bool) else spill, always=True)
-    return Source((StoredPart(part, spool, columns, part.name),), part.name, columns=columns)
+    stored = StoredPart(part, spool, columns, part.name)
+    return Source((stored,), part.name, columns=columns, items=items)
+
+
+def _count_labels(rows: Source, engine: Threads) -> int:
+    """The number of columns of the logits, from the first batch of any process."""
+    rows = rows.select()
+    if isinstance(rows.parts[0], LoaderPart):  # else all rows are stored for the next pass
+        rows = rows.replaced(parts=(FirstBatch(rows.parts[0]),))
+    found = engine.total(lambda b: (b.logits.shape[1],), rows, "counting labels")
+    return int(found[0])
 
 
 def _check_loader(loader: Any, name: str) -> None:

@@ -167,6 +167,11 @@ def _read_temperature(t: Any, wrapper: Calibrated | None) -> tuple[float, set[in
         got = "none" if t is None else "both"
         raise InputError(f"t must be given, or the model must be a Calibrated one, got {got}")
     calibration = wrapper.calibration if wrapper else t
+    if isinstance(calibration, Temperature) and calibration.label_names and calibration.groups:
+        raise InputError(
+            "t must be one temperature for all labels, got one for each; fit multilabel=True, or "
+            "keep the Calibrated model"
+        )
     value = number(wrapper.temperature if wrapper else t, "t")
     if not (math.isfinite(value) and value > 0):
         raise InputError(f"t must be a number above zero, got {value}")
@@ -178,7 +183,7 @@ def _read_temperature(t: Any, wrapper: Calibrated | None) -> tuple[float, set[in
             f"t must be one temperature for all rows, got one with the groups {names}; "
             "a model does not know the group of a row"
         )
-    classes = calibration.classes
+    classes = len(calibration.label_names) or calibration.classes
     return value, {1, 2} if classes == 2 else {classes}
 
 

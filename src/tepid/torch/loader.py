@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,8 +15,9 @@ from torch import nn
 from tepid import shapes, validation
 from tepid.errors import InputError, RowError
 from tepid.sources import Batch
-from tepid.sources.batch import mismatch
+from tepid.sources.batch import ItemCounter, mismatch, unit_of
 from tepid.sources.beside import check_classes, peer_logits
+from tepid.sources.multilabel import read_labels
 from tepid.sources.spool import Spool
 from tepid.torch.module import find_logits
 from tepid.validation import Array
@@ -93,7 +95,7 @@ def run_model(model: nn.Module, batch: Any, device: torch.device) -> Any:
 
 
 def _read_labels(batch: Any, labels: Labels) -> Array:
-    """The labels of a batch as a flat array: its second item, its entry `labels`, or as told."""
+    """The labels of a batch: its second item, its entry `labels`, or as told."""
     if callable(labels):
         found = labels(batch)
     elif isinstance(batch, Mapping):
@@ -105,9 +107,9 @@ def _read_labels(batch: Any, labels: Labels) -> Array:
             "loader must yield (input, labels), or labels among the keywords, got neither; "
             "labels may also be a function that takes them from a batch"
         )
-    flat = np.asarray(torch.as_tensor(found).detach().cpu().reshape(-1).numpy())
-    signed = flat.dtype.kind in "if"
-    return np.where(flat == _IGNORED, flat.dtype.type(-1), flat) if signed else flat
+    values = np.asarray(torch.as_tensor(found).detach().cpu().numpy())
+    signed = values.dtype.kind in "if"
+    return np.where(values == _IGNORED, values.dtype.type(-1), values) if signed else values
 
 
 # All batches --------------------------------------------------------------------------------------
@@ -118,6 +120,7 @@ class LoaderPart:
     """The logits of a model over a loader; no more than one batch is kept.
 
     `peers` are other models, which run on the same batches. `begin` is called before each pass.
+    With `multilabel` the labels are (n, K), as the logits.
     `first` is what `batches` saw in the first one: the number of rows, the sum of their largest
     logits, and the sum of their magnitudes.
     """
@@ -129,31 +132,48 @@ class LoaderPart:
     peers: tuple[Reader, ...] = ()
     first: list[tuple[int, float, float]] = field(default_factory=list)
     name: str = "logits"
+    multilabel: bool = False
     rows: int | None = field(default=None, init=False)
     portable: bool = field(default=False, init=False)
 
     def batches(self, size: int) -> Iterator[Batch]:
         """Run the models over the loader; raises if the rows are not those of the first pass."""
         self.begin()
-        row, total, magnitude = 0, 0.0, 0.0
+        row, total, magnitude, items = 0, 0.0, 0.0, ItemCounter()
         for given in self.loader:
             z = self.reader.logits(given)
-            y = _read_labels(given, self.labels) if self.labels else None
-            count = math.prod(z.shape[:-1])
-            if y is not None and len(y) != count:
-                raise mismatch("labels", count, len(y))
+            y = self._labels(given, z, row) if self.labels else None
             others = [_run_peer(peer, given, z, row) for peer in self.peers]
             foreign = validation.is_foreign(z)
             top = z.amax(-1).double() if foreign else z.max(axis=-1).astype(np.float64)
             total, magnitude = total + float(top.sum()), magnitude + float(abs(top).sum())
-            begin = row
+            begin, place = row, items.place(unit_of(z), row)
             for rows in shapes.slices(z, min(size, shapes.rows_per_batch(z.shape[-1]))):
                 chosen = slice(row - begin, row - begin + len(rows))
                 own = None if y is None else y[chosen]
                 peers = tuple(other[chosen] for other in others)
-                yield Batch(rows, own, start=row, peers=peers, name=self.name, row=row)
+                yield Batch(rows, own, start=row, peers=peers, name=self.name, row=row, **place)
                 row += len(rows)
         self._compare(row, total, magnitude)
+
+    def _labels(self, given: Any, z: Any, row: int) -> Array:
+        """The labels of a batch, which begins at this row: (n,), or (n, K) if multi-label."""
+        found = _read_labels(given, self.labels)
+        count = math.prod(z.shape[:-1])
+        if not self.multilabel:
+            if found.size != count:
+                each = found.size == count * z.shape[-1]
+                hint = "; multilabel=True is for labels (n, K)" if each else ""
+                raise mismatch("labels", count, f"{found.size}{hint}")
+            return found.reshape(-1)
+        k = z.shape[-1]
+        if found.ndim > 2:
+            found = shapes.class_last(found, self.reader.class_axis)
+            found = found.reshape(-1, found.shape[-1])
+        try:
+            return read_labels(found, count, k)
+        except RowError as error:
+            raise error.moved(row) from None
 
     def _compare(self, rows: int, total: float, magnitude: float) -> None:
         """Raise if this pass saw other rows than the first."""
@@ -193,6 +213,24 @@ def _run_peer(peer: Reader, batch: Any, logits: Any, row: int) -> Array:
         return peer_logits(found, peer.name)
     except RowError as error:
         raise error.moved(row) from None
+
+
+@dataclass(frozen=True, eq=False)
+class FirstBatch:
+    """The first batch of a loader, to see the shape of its logits."""
+
+    part: LoaderPart
+    name: str = "logits"
+    rows: int | None = field(default=None, init=False)
+    portable: bool = field(default=False, init=False)
+
+    def batches(self, size: int) -> Iterator[Batch]:
+        """Yield it; nothing if the loader is empty."""
+        yield from islice(self.part.batches(size), 1)
+
+    def select(self, keep: frozenset[str]) -> "FirstBatch":
+        """The same rows with fewer columns."""
+        return dataclasses.replace(self, part=self.part.select(keep))
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,8 +34,9 @@ class Calibrated(nn.Module):
 
     Tensors, named tuples, dictionaries and Hugging Face outputs keep their type and everything
     else in them, such as a loss. `model` is the wrapped model. `temperature` is a float32 buffer
-    and stays float32 when the model is halved. `calibration` is the whole `tepid.Temperature`.
-    `state_dict` holds all of it.
+    and stays float32 when the model is halved: one number, or one for each label of a multi-label
+    calibration that has them. `calibration` is the whole `tepid.Temperature`. `state_dict` holds
+    all of it.
 
     Args:
         model: A module that returns logits.
@@ -69,22 +70,33 @@ class Calibrated(nn.Module):
         self.calibration = calibration
         self.class_axis = class_axis
         self.output = output
-        self.register_buffer("temperature", torch.tensor(calibration.value, dtype=torch.float32))
+        each = calibration.groups and calibration.per_label
+        value = torch.tensor(each or calibration.value, dtype=torch.float32)
+        self.register_buffer("temperature", value)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The model's output with calibrated logits."""
         answer = self.model(*args, **kwargs)
-        logits = scale(find_logits(answer, self.output), self.temperature)
+        logits = scale(find_logits(answer, self.output), self.temperature, self.class_axis)
         return replace_logits(answer, logits, self.output)
 
     def probabilities(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """Calibrated probabilities, softmax(logits / T), as float64 or float32.
 
         float64 logits give float64, all others float32. A single logit per row, (n,) or (n, 1), is
-        that of class 1 and gives (n, 2).
+        that of class 1 and gives (n, 2). For a multi-label calibration, sigmoid(logits / T).
         """
         logits = find_logits(self.model(*args, **kwargs), self.output)
+        if self.calibration.label_names:
+            z = logits if logits.dtype == torch.float64 else logits.float()
+            return torch.sigmoid(scale(z, self.temperature, self.class_axis))
         return softmax(logits, self.temperature, self.class_axis)
+
+    def _load_from_state_dict(self, state: Any, prefix: str, *rest: Any) -> None:
+        saved = state.get(f"{prefix}temperature")
+        if saved is not None:  # the saved calibration may have another number of temperatures
+            self.temperature = self.temperature.new_ones(saved.shape)
+        super()._load_from_state_dict(state, prefix, *rest)
 
     def get_extra_state(self) -> torch.Tensor:
         """The calibration, for `state_dict`."""
@@ -99,9 +111,20 @@ class Calibrated(nn.Module):
         return f"T = {self.calibration.value:.4g} ({self.calibration.method})"
 
 
-def scale(logits: torch.Tensor, temperature: torch.Tensor) -> torch.Tensor:
-    """Logits / T in the dtype and on the device of the logits."""
-    return logits / temperature.to(logits.device)
+def scale(
+    logits: torch.Tensor, temperature: torch.Tensor, class_axis: int | None = None
+) -> torch.Tensor:
+    """Logits / T in the dtype and on the device of the logits; T may be one for each label."""
+    t = temperature.to(logits.device)
+    if t.ndim == 0:
+        return logits / t
+    z = shapes.class_last(logits, class_axis)
+    if z.ndim < 2 or z.shape[-1] != len(t):
+        raise InputError(
+            f"logits must be (n, {len(t)}), one for each label, got {tuple(logits.shape)}"
+        )
+    # A vector, unlike a single number, would widen float16.
+    return shapes.class_back(z / t, class_axis).to(logits.dtype)
 
 
 def softmax(

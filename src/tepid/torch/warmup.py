@@ -45,7 +45,8 @@ class Warmup(nn.Module):
     Only evaluation mode counts. Rows with logits that are not finite are left out. Several threads
     may call it. `state_dict` holds the rows kept so far, so a saved warm-up can be continued. The
     first rows must be like the later ones. For a stream sorted by class, and for images and
-    sequences, whose rows are pixels or tokens, use `tepid.torch.calibrate` on a sample instead.
+    sequences, whose rows are pixels or tokens, and for multi-label rows use
+    `tepid.torch.calibrate` on a sample instead.
     Put `DataParallel` and `torch.compile` inside: `Warmup(torch.compile(model))`.
 
     Args:
@@ -73,12 +74,17 @@ class Warmup(nn.Module):
         super().__init__()
         if samples < 1:
             raise InputError(f"samples must be at least 1, got {samples}")
+        if getattr(temperature, "label_names", ()):
+            raise InputError(
+                "temperature must be of rows with one label for a warm-up, got a multi-label one; "
+                "use tepid.torch.calibrate(model, loader, multilabel=True)"
+            )
         self.accuracy = None if accuracy is None else estimate(accuracy)
         self.model = model
         self.training = model.training
         self.samples, self.class_axis, self.output = samples, class_axis, output
         self.calibration: Temperature | None = None
-        self.register_buffer("temperature", torch.tensor(check_temperature(temperature)))
+        self.register_buffer("temperature", torch.tensor(check_temperature(float(temperature))))
         self._kept: list[torch.Tensor] = []
         self._unusable = 0
 
