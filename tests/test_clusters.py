@@ -118,6 +118,14 @@ def test_a_row_of_weight_two_counts_as_two_rows_of_its_cluster():
     assert weighted.interval == pytest.approx(repeated.interval, rel=1e-6)
 
 
+def test_the_next_step_counts_clusters():
+    z, y = images(np.random.default_rng(13), 60, 50)
+    few = tepid.calibrate(z, np.where(np.arange(60)[:, None] < 12, y, -1), class_axis=-1)
+    more = int(few.next_step.split()[2])
+    assert few.next_step == f"Labels of {more} more random clusters would halve the interval."
+    assert 12 <= more <= 60  # three times as many, fewer where the prior says something
+
+
 def test_labels_of_one_cluster_count_as_one_row():
     z, y = images(np.random.default_rng(6), 1, 500)
     with pytest.warns(tepid.CalibrationWarning, match="one cluster, so they count as one row"):

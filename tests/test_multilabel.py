@@ -216,6 +216,7 @@ def test_what_does_not_apply_is_refused():
         (lambda: tepid.calibrate(logits, labels + 1, multilabel=True), "be 0 or 1"),
         (lambda: tepid.calibrate(logits, labels, multilabel="each"), "per-label"),
         (lambda: tepid.calibrate(logits, labels, multilabel=True, groups=np.arange(200)), "groups"),
+        (lambda: tepid.calibrate(logits, reference=labels, multilabel=True), "got whole numbers"),
         (lambda: t(logits[:, :3]), "(n, 4)"),
         (lambda: t(logits, groups=np.arange(200)), "groups"),
         (lambda: t.threshold(logits), "t.label(name)"),

@@ -123,6 +123,11 @@ def open_multilabel(
 
     `labels` are (n, K): an array, a table, a file, or columns of `table`, which has the logits.
     """
+    if getattr(getattr(reference, "dtype", None), "kind", "") in "iub" and reference is not None:
+        raise InputError(
+            "reference must be logits of each label with multilabel, got whole numbers; what "
+            "people answered are labels"
+        )
     names = label_names(rows)
     layout = dataclasses.replace(layout, probabilities=False)
     beside = open_evidence(

@@ -214,7 +214,7 @@ class Measured:
             labels=0 if labels is None else round(labels.rows),
             light=labels is not None and labels.weight < _LIGHT * labels.rows,
             information=rows.information(answer.log_t) / self.design_effect,
-            one_cluster=self.scores is not None and self.scores.count == 1,
+            clusters=0 if self.scores is None else self.scores.count,
             labels_each=self.labels_each,
             dominant=self.dominant,
             weak_models=self.weak_models,

@@ -25,9 +25,10 @@ class Findings:
     `confidence` is the mean confidence at T = 1 and `implied` that at T. `light` says that weights
     of labels sum to far less than their number. `impossible` names the kinds that are no better
     than chance, so that no T is high enough, and `silent` those that gave no reading. `masked` is
-    the weight of rows in which another model names a masked class. `one_cluster` says that all
-    labels belong to one cluster. `labels_each` is the number of labels of multi-label rows, and
-    `dominant` the share of the rows that are predicted as the most frequent class.
+    the weight of rows in which another model names a masked class. `clusters` is the number of
+    clusters that have labels, 0 where rows are independent. `labels_each` is the number of labels
+    of multi-label rows, and `dominant` the share of the rows that are predicted as the most
+    frequent class.
     """
 
     flat: bool
@@ -38,7 +39,7 @@ class Findings:
     labels: int
     light: bool
     information: float
-    one_cluster: bool
+    clusters: int
     labels_each: int
     dominant: float
     weak_models: bool
@@ -166,6 +167,9 @@ def _more_labels(answer: Answer, findings: Findings) -> str:
     if findings.labels_each:
         more = math.ceil(more / findings.labels_each)
         return f"All labels of {more} more random rows would halve the interval."
+    if findings.clusters:
+        more = math.ceil(more * findings.clusters / max(findings.labels, 1))
+        return f"Labels of {more} more random clusters would halve the interval."
     rows, ask = ("more random rows", _ASK_MORE) if findings.labels else ("random rows", _ASK)
     return f"Labels of {more} {rows} would halve the interval: {ask.format(more)}"
 
@@ -195,7 +199,7 @@ def _warnings(answer: Answer, findings: Findings, status: Status) -> tuple[str, 
         found.append(f"The interval of T is wide: {low:.3g} to {high:.3g}.")
     if status == "at-bound":
         found.append("The evidence asks for a T at the edge of the range that was summed.")
-    if findings.one_cluster:
+    if findings.clusters == 1:
         found.append("All labels belong to one cluster, so they count as one row.")
     if findings.light:
         found.append(
