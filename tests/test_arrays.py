@@ -554,7 +554,7 @@ def test_the_row_of_a_label_is_counted_from_the_start():
     ("labels", "shape"), [([0], r"\(1,\)"), ([[0, 1], [1, 0]], r"\(2, 2\)"), (1, r"\(\)")]
 )
 def test_a_block_has_one_label_for_each_row(labels, shape):
-    said = f"^labels must have one entry for each of the 2 rows, got shape {shape}$"
+    said = f"^labels must have one entry for each of the 2 rows, got shape {shape}(; for labels .* multilabel=True)?$"
     for use in (
         tepid.summaries.Reliability.of_logits,
         lambda z, y: tepid.summaries.Curve.of(z, labels=y),
@@ -663,8 +663,8 @@ def test_binary_probabilities_are_those_of_class_one():
         ([0.5, 1.1], "be in [0, 1], got -0.10000000000000009 for class 0 at row 1"),
         ([[0.5, 0.5], [0.5, 0.25]], "sum to one over the classes, got a sum of 0.75 at row 1"),
         (
-            [[0.5, 0.5], [0.501, 0.5005]],
-            "sum to one over the classes, got a sum of 1.0015 at row 1",
+            [[0.5, 0.5], [0.51, 0.505]],
+            "sum to one over the classes, got a sum of 1.015 at row 1",
         ),
         (np.zeros((2, 0)), "have one row per sample and one column per class, got (2, 0)"),
         (np.zeros((2, 2, 2)), "have one row per sample and one column per class, got (2, 2, 2)"),
@@ -704,3 +704,14 @@ def test_a_complaint_about_a_row_can_be_moved_and_renamed():
     assert str(error.moved(10, "a.csv")) == "a.csv must be finite, got nan at row 13"
     assert isinstance(error, tepid.InputError)
     assert isinstance(error, ValueError)
+
+
+def test_probabilities_of_three_digits_are_accepted():
+    rng = np.random.default_rng(0)
+    z = 2 * rng.normal(size=(500, 8))
+    p = np.round(np.exp(z) / np.exp(z).sum(axis=1, keepdims=True), 3) + 1e-4
+    assert np.abs(p.sum(axis=1) - 1).max() > 1.5e-3
+    rounded = tepid.match_accuracy(p, 0.5, probabilities=True)
+    assert rounded.value == pytest.approx(tepid.match_accuracy(z, 0.5).value, rel=0.02)
+    with pytest.raises(tepid.InputError, match="sum to one"):
+        tepid.match_accuracy(p * 0.98, 0.5, probabilities=True)

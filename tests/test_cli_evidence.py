@@ -382,7 +382,8 @@ def test_an_earlier_file_may_be_written_by_another_program(text, run):
     assert [row["label"] for row in rows[:2]] == ["1", ""]
     assert len({row["id"] for row in rows}) == 6
     assert all(row["prediction"] == str(Z[int(row["id"])].argmax()) for row in rows)
-    run("fit z.npy --labels more.csv")
+    shown = run("fit z.npy --labels more.csv")
+    assert "--labels more.csv -o more-2.csv" in shown  # a command that is not refused
 
 
 def test_an_id_that_no_row_has_is_refused_before_more_are_asked(refused):

@@ -31,6 +31,8 @@ ClassNames = tuple[Hashable, ...]
 # Logits further apart than this, or all of a row nearer together, are beyond float32.
 _FAR = float(np.finfo(np.float32).max)
 _NEAR = 1e-30
+# How far the sum of a row of probabilities may be from one: they may have been rounded.
+_MISSED_SUM = 1e-2
 # Probabilities that were written with two digits may miss a sum of one by this much.
 _ROUNDED = 0.05
 # Fewer single values in [0, 1] may well be logits.
@@ -425,7 +427,7 @@ def probability_matrix(probabilities: Any, name: str = "probabilities") -> Array
         row, column = divmod(int(wrong.argmax()), p.shape[1])
         raise RowError(name, "be in [0, 1]", f"{p[row, column]} for class {column}", row)
     total = p.sum(axis=1, dtype=np.float64)
-    wrong = np.abs(total - 1) > (1e-2 if p.dtype.itemsize <= 2 else 1e-3)
+    wrong = np.abs(total - 1) > _MISSED_SUM
     if wrong.any():
         row = int(wrong.argmax())
         raise RowError(name, "sum to one over the classes", f"a sum of {total[row]:.6g}", row)

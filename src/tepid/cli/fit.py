@@ -415,8 +415,18 @@ def show_temperature(
             step = step.replace("--labels to_label.csv -o more.csv", "-o to_label.csv")
         else:
             step = step.replace("--labels to_label.csv", f"--labels {labels}")
+            step = step.replace("-o more.csv", f"-o {_unused_name('more.csv')}")
         console.print_line(f"next step: {step}")
     console.notes(result.warnings)
+
+
+def _unused_name(name: str) -> str:
+    """The name of a file that does not exist yet: more.csv, more-2.csv and so on."""
+    path, number = Path(name), 1
+    while path.exists():
+        number += 1
+        path = path.with_stem(f"{Path(name).stem}-{number}")
+    return str(path)
 
 
 def _evidence_table(result: "tepid.Temperature") -> Table:

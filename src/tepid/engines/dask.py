@@ -97,7 +97,7 @@ def connected(address: str | None, progress: Progress | None = None) -> Iterator
         if address is not None and not re.fullmatch(r"\w+://\S+:\d+", address):
             raise InputError(f"scheduler must be an address such as tcp://HOST:8786, got {address}")
         if address is None:
-            cluster = distributed.LocalCluster(processes=False, dashboard_address=":0")
+            cluster = distributed.LocalCluster(processes=False, dashboard_address="127.0.0.1:0")
             where = stack.enter_context(cluster)
         try:
             client = distributed.Client(where, timeout="10s", set_as_default=False)
