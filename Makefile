@@ -67,11 +67,11 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
-	$(INSTALL) -e .
+	$(INSTALL) -e '.[fast]'
 	touch $@
 
 $(VENV)/.setup: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(INSTALL) -e '.[lab,torch,scaling,sklearn,plots,onnx,online,parquet,files,remote,dask,spark,dev,bench]'
+	$(INSTALL) -e '.[fast,lab,torch,scaling,sklearn,plots,onnx,online,parquet,files,remote,dask,spark,dev,bench]'
 	touch $@ $(VENV)/.demo
 
 $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python

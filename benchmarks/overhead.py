@@ -1,4 +1,4 @@
-"""What watching costs while serving: `Monitor.update` over the softmax that is computed anyway.
+"""What serving costs: a `Temperature` over torch's softmax, and `Monitor.update` over both.
 
 One turn is a chunk of 1024 rows in batches, so that the closing of a chunk is in it, at the same
 batch of every turn. Each batch is timed by itself: the figure of a batch is the fastest, or the
@@ -8,6 +8,7 @@ does between two batches is in no figure. Contestants take turns, each with one 
 """
 
 import argparse
+import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,15 +23,19 @@ import torch
 import tepid
 from tepid.online import Monitor, Outputs, Rules
 
+# The compiled kernels are measured, from the first call on.
+os.environ.setdefault("TEPID_KERNELS", "numba")
+
 SEED, CHUNK, TEMPERATURE = 0, 1024, 2.0
 PACKAGES = ("tepid", "numpy", "numba", "torch")
-SIZES = ((64, 1000), (64, 10), (1, 1000), (512, 100))
+SIZES = ((64, 1000), (64, 10), (1, 1000), (1, 10), (512, 100))
 SOFTMAX = ("tepid's Temperature", "NumPy", "torch")
 WATCHED, GOAL = "Monitor.update", 2.0
 NOTE = """\
 Microseconds for each batch, and how many times each softmax that is: the
-fastest turns over the fastest, in brackets the medians. One thread, chunks of 1024 rows; goal
-for 64×1000: below 2 times each softmax, by the fastest turns and by the medians.
+fastest turns over the fastest, in brackets the medians. One thread, chunks of 1024 rows, compiled
+kernels. Goals: a `Temperature` below 2 times torch's softmax at every size; for 64×1000
+`Monitor.update` below 2 times each softmax, by the fastest turns and by the medians.
 """
 
 
@@ -117,14 +122,17 @@ def main() -> None:
     torch.set_num_threads(1)
     command = f"python benchmarks/overhead.py --turns {chosen.turns}"
     about = record.circumstances(command, SEED, 1, PACKAGES)
-    text = [record.preamble("What watching costs", about), NOTE]
+    text = [record.preamble("What serving costs", about), NOTE]
     figures = []
     for rows, classes in SIZES:
         figures.append(run(rows, classes, chosen.turns))
         text.append(report(figures[-1]))
     largest = max(max(over[WATCHED].values()) for over in figures[0]["over"].values())
+    slowest = max(each["over"]["torch"][SOFTMAX[0]]["min"] for each in figures)
+    said = ["reached" if worst < GOAL else "missed" for worst in (slowest, largest)]
     text.append(
-        f"Goal: {'reached' if largest < GOAL else 'missed'}, {largest:.2f} times at most.\n"
+        f"Goals: a Temperature takes at most {slowest:.2f} times torch's softmax ({said[0]}), "
+        f"Monitor.update at most {largest:.2f} times a softmax of 64×1000 ({said[1]}).\n"
     )
     print("\n".join(text))
     if not chosen.dry:

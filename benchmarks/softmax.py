@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from tepid.kernels.elementary import LANES, exp32, f32
+from tepid.kernels.compiled.elementary import LANES, exp32, f32
 
 LOGITS_PER_BLOCK = 1 << 20
 ROWS = 64

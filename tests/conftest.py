@@ -1,5 +1,7 @@
 """Seeds and small data; no logic."""
 
+import importlib.util
+import os
 import sys
 from pathlib import Path
 
@@ -9,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 import tepid
 from tepid.cli import main
+from tepid.kernels import tiers
 from tests import mending
 
 SHARED = Path(__file__).parents[2] / "shared" / "logits"
@@ -22,6 +25,14 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("tepid")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_tier():
+    """In this process one tier serves, numba if it is there: it must not change during a test."""
+    default = "numba" if importlib.util.find_spec("numba") else "numpy"
+    with tiers.using(os.environ.get(tiers.ENVIRONMENT) or default):
+        yield
 
 
 @pytest.fixture

@@ -92,6 +92,8 @@ def test_sources_are_imported_without_the_compiler():
 
 # What is optional, and the one place of the library that is built on it.
 OPTIONAL = {
+    "numba": ("kernels/compiled/",),
+    "llvmlite": ("kernels/compiled/",),
     "scipy": ("scaling/extras.py",),
     "sklearn": ("scaling/extras.py", "sklearn/"),
     "torch": ("torch/", "lab/"),
@@ -169,3 +171,12 @@ def test_scipy_and_scikit_learn_are_not_imported_before_a_scaling_is_fitted():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_kernels_have_one_door():
+    for path in SOURCES.rglob("*.py"):
+        if path.parent.name in ("kernels", "compiled"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("tepid.kernels."):
+                assert node.module == "tepid.kernels.tiers", path

@@ -2,6 +2,7 @@
 
 import functools
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -262,3 +263,29 @@ def test_intervals_of_few_labels_cover_the_right_temperature(count):
         t = fit(z, some(y, count, seed))
         covered.append(t.interval[0] < scale < t.interval[1])
     assert np.mean(covered) > 0.88
+
+
+class _Counted:
+    """A function that returns batches, and how often it was called."""
+
+    def __init__(self, array):
+        self.array, self.passes = array, 0
+
+    def __call__(self):
+        self.passes += 1
+        return iter(np.array_split(self.array, 4))
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_each_source_is_read_as_often_as_its_most_demanding_use(network, grouped):
+    z, y = network[0][:2000], network[1][:2000]
+    rows, model, judge, old = (_Counted(each) for each in (z, z[:, ::-1], 2 * z, network[0][2000:]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tepid.CalibrationWarning)
+        tepid.calibrate(
+            rows, y, accuracy=0.8, models=[model], reference=judge, source=(old, network[1][2000:]),
+            groups=np.arange(2000) % 2 if grouped else None,
+        )  # fmt: skip
+    # UTS and an older set need a second pass; groups are counted before.
+    assert (rows.passes, old.passes) == (3 if grouped else 2, 2)
+    assert (model.passes, judge.passes) == (1, 1)

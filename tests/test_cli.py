@@ -141,7 +141,7 @@ def test_fit_prints_what_it_saves(folder, made):
 
 
 def _same(one, other):
-    """Compare JSON values, numbers up to the rounding of sums in another process."""
+    """Compare JSON values, numbers up to the precision of the kernels, which may differ there."""
     if isinstance(one, dict):
         assert one.keys() == other.keys()
         for key, value in one.items():
@@ -150,7 +150,7 @@ def _same(one, other):
         for a, b in zip(one, other, strict=True):
             _same(a, b)
     elif isinstance(one, float):
-        assert one == pytest.approx(other, rel=1e-9)
+        assert one == pytest.approx(other, rel=1e-6)
     else:
         assert one == other
 

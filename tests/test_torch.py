@@ -1337,7 +1337,8 @@ def test_a_whole_tensor_elsewhere_needs_no_loader(network, rows, elsewhere):
         (tepid.uts(elsewhere(binary)), tepid.uts(binary.numpy())),
     ):
         assert there.value == pytest.approx(here.value, rel=apart(here, there))
-    assert max(Elsewhere.brought) <= 12
+    # The sums of all nodes at once, and nothing that has an entry per row.
+    assert max(Elsewhere.brought) < 400
 
 
 def test_a_bad_row_elsewhere_is_named(rows, elsewhere):

@@ -4,7 +4,6 @@
 """
 
 import importlib
-import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# Names are imported when first used, so that `tepid --help` does not wait for numba.
+# Names are imported when first used, so that `tepid --help` does not wait for NumPy.
 _HOMES = {
     "CalibrationWarning": "errors",
     "Counted": "methods",
@@ -98,7 +97,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES or name in _INTERNAL:
         return importlib.import_module(f"tepid.{name}")
     if name == "__version__":
-        return importlib.metadata.version("tepid")
+        return importlib.import_module("importlib.metadata").version("tepid")
     raise AttributeError(f"module 'tepid' has no attribute {name!r}")
 
 

@@ -34,6 +34,10 @@ class ProbabilityWarning(UserWarning):
     """The values look like probabilities and were taken for logits."""
 
 
+class PerformanceWarning(UserWarning):
+    """The work takes longer than it must."""
+
+
 class LogWarning(UserWarning):
     """An evaluation log has lines that are left out, bounded or processed."""
 

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from tepid import errors, shapes, tables, validation
+from tepid import errors, kernels, shapes, tables, validation
 from tepid.errors import InputError
-from tepid.kernels import scores
 from tepid.store import atomic_write
 
 if TYPE_CHECKING:
@@ -182,7 +181,10 @@ class Temperature:
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(logits, torch.Tensor):
             return self._tensor(torch, logits, class_axis)
-        z = shapes.class_last(validation.as_array(logits), class_axis)
+        return self._array(validation.as_array(logits), class_axis)
+
+    def _array(self, logits: Any, class_axis: int | None) -> Any:
+        z = shapes.class_last(logits, class_axis)
         if z.ndim == 1 and self.classes > 2:
             raise InputError(
                 f"logits must be (n, {self.classes}), or logits[None] for one row, "
@@ -193,8 +195,11 @@ class Temperature:
         if validation.look_like_probabilities(z):
             validation.warn_probabilities()
         lead = z.shape[:1] if z.ndim == 1 else z.shape[:-1]
-        wide = z.dtype.kind == "f" and z.dtype.itemsize >= np.float64().itemsize
-        out = np.empty((*lead, k), np.float64 if wide else np.float32)
+        wide = z.dtype.kind == "f" and z.dtype.itemsize >= 8
+        dtype = np.float64 if wide else np.float32
+        if z.ndim == 2 and len(z) <= shapes.rows_per_batch(k):
+            return shapes.class_back(self._block(z, dtype, 0), class_axis)
+        out = np.empty((*lead, k), dtype)
         start = 0
         for part in shapes.parts(lead, shapes.rows_per_batch(k)):
             block = z[part].reshape(-1, z.shape[-1] if z.ndim > 1 else 1)
@@ -276,7 +281,7 @@ class Temperature:
                 if dtype == np.float32
                 else validation.centered(shapes.matrix(z))
             )
-            bad = scores.softmax(block, min(1.0 / self.value, sys.float_info.max), out)
+            bad = kernels.softmax(block, min(1.0 / self.value, sys.float_info.max), out)
             if bad >= 0:
                 raise validation.unusable(z, bad)
         except errors.RowError as error:
@@ -285,7 +290,7 @@ class Temperature:
 
     def _tensor(self, torch: Any, logits: Any, class_axis: int | None) -> Any:
         if not validation.is_foreign(logits):
-            return torch.from_numpy(self(validation.as_array(logits), class_axis=class_axis))
+            return torch.from_numpy(self._array(validation.as_array(logits), class_axis))
         z = shapes.class_last(logits, class_axis)
         if z.ndim == 1 or z.shape[-1] == 1:
             z = shapes.matrix(z.reshape(-1)).reshape(*(z.shape if z.ndim == 1 else z.shape[:-1]), 2)

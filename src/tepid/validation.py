@@ -84,13 +84,35 @@ def is_foreign(data: object) -> bool:
     return hasattr(data, "__array_namespace__") and not hasattr(data, "__array__")
 
 
-def as_kernel_input(logits: Array) -> Float32:
+def namespace(data: Any) -> Any:
+    """The module whose functions take this array: NumPy, torch, or that of its own."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(data, torch.Tensor):
+        return torch
+    own = getattr(data, "__array_namespace__", None)
+    return np if own is None else own()
+
+
+def to_host(values: Any) -> Any:
+    """A small array in memory where NumPy can read it."""
+    return np.asarray(values.cpu() if hasattr(values, "cpu") else values)
+
+
+def as_kernel_input(logits: Any) -> Any:
     """Logits as the kernels take them: float32, C-ordered, read-only, centered where needed.
+
+    An array that NumPy cannot read keeps its type and place.
 
     Softmax does not see a constant per row, so what float32 cannot hold exactly is first centered
     on its row's maximum. A row that cannot be used becomes NaN here, and the kernels say which.
     """
     z = matrix(logits)
+    if type(z) is np.ndarray and z.dtype == np.float32 and _is_plain(z.flags):
+        z = z.view()  # what a request waits for takes the short way
+        z.flags.writeable = False
+        return z
+    if is_foreign(logits):
+        return z
     if z.dtype.itemsize <= 2 and z.dtype.kind not in "iu":
         z = z.astype(np.float32)
     elif z.dtype != np.float32:
@@ -98,6 +120,10 @@ def as_kernel_input(logits: Array) -> Float32:
     z = np.require(z, np.float32, ["C", "A"]).view(np.ndarray)
     z.flags.writeable = False
     return z
+
+
+def _is_plain(flags: Any) -> bool:
+    return bool(flags.c_contiguous and flags.aligned)
 
 
 def centered(z: Array) -> Float64:
@@ -126,7 +152,7 @@ def _refuse_near(distance: Float64) -> None:
 
 def unusable(logits: Array, row: int) -> RowError:
     """The error for a row that a kernel refused."""
-    values = np.asarray(matrix(logits)[row], np.float64)
+    values = to_host(matrix(logits)[row]).astype(np.float64)
     if np.isnan(values).any():
         got = f"nan for class {int(np.isnan(values).argmax())}"
     elif np.isposinf(values).any():
@@ -445,6 +471,8 @@ def look_like_probabilities(logits: Any) -> bool:
     if logits.ndim == 1 or logits.shape[1] == 1:
         ends = (logits[:1], logits) if len(logits) >= _SOME_ROWS else ()
         return bool(ends) and all(bool(((rows >= 0) & (rows <= 1)).all()) for rows in ends)
+    if type(logits) is np.ndarray and min(logits[0, :16].tolist()) < 0:
+        return False  # almost all logits end here
     for rows in (logits[:1], logits):
         if not bool((rows >= 0).all()):
             return False

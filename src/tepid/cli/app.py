@@ -3,11 +3,11 @@
 The modules of the commands import NumPy and everything heavier only when a command runs.
 """
 
-import importlib.metadata
 from typing import Annotated
 
 import typer
 
+import tepid
 from tepid.cli import ask, compare, decide, deploy, doctor, evaluate, fit, lab, summarize
 from tepid.cli.console import with_notes
 
@@ -32,7 +32,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"tepid {importlib.metadata.version('tepid')}")
+        typer.echo(f"tepid {tepid.__version__}")
         raise typer.Exit
 
 
@@ -47,7 +47,7 @@ def _greet(
     ] = False,
 ) -> None:
     if context.invoked_subcommand is None:
-        typer.echo(_GREETING.format(importlib.metadata.version("tepid")), nl=False)
+        typer.echo(_GREETING.format(tepid.__version__), nl=False)
 
 
 app.command()(with_notes(fit.fit))

@@ -6,13 +6,14 @@ import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 import tepid
 from tepid.cli import console, options
 from tepid.cli.options import FileOptions
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from tepid.sources import Batch, Source
     from tepid.validation import Array
 
@@ -120,9 +121,9 @@ def _show(result: dict[str, Any]) -> None:
     _notes(result)
 
 
-def _table(result: dict[str, Any]) -> Table:
+def _table(result: dict[str, Any]) -> "Table":
     """The methods with their figures, within 80 columns for figures of ordinary length."""
-    drawn = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    drawn = console.table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     drawn.add_column(no_wrap=True)
     for _, title, _, _ in _COLUMNS:
         drawn.add_column(title, justify="right", no_wrap=True)

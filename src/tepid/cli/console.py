@@ -14,29 +14,26 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskID,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Table
-from rich.text import Text
 
 import tepid
+
+if TYPE_CHECKING:  # rich takes longer to import than NumPy; what prints JSON does without
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+    from rich.table import Table
+    from rich.text import Text
 
 # Work that is done sooner shows no progress bar, which would only flash.
 _SECONDS_BEFORE_PROGRESS = 1.5
 
 
-def console(*, stderr: bool = False) -> Console:
+def console(*, stderr: bool = False) -> "Console":
     """A console without markup; tables in a pipe may be 160 columns wide."""
+    from rich.console import Console  # noqa: PLC0415  # see above
+
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else 160
     return Console(width=width, stderr=stderr, highlight=False, markup=False, emoji=False)
@@ -67,14 +64,28 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def two_columns(rows: Mapping[str, str], title: str) -> Table:
+def table(*columns: str, **options: Any) -> "Table":
+    """A table without rows."""
+    from rich.table import Table  # noqa: PLC0415  # see above
+
+    return Table(*columns, **options)
+
+
+def styled(text: str, style: str = "") -> "Text":
+    """Text with a style."""
+    from rich.text import Text  # noqa: PLC0415  # see above
+
+    return Text(text, style=style)
+
+
+def two_columns(rows: Mapping[str, str], title: str) -> "Table":
     """A table of names and values."""
-    table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
-    table.add_column(style="bold")
-    table.add_column()
+    drawn = table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
+    drawn.add_column(style="bold")
+    drawn.add_column()
     for name, value in rows.items():
-        table.add_row(name, value)
-    return table
+        drawn.add_row(name, value)
+    return drawn
 
 
 # --- notes
@@ -87,7 +98,7 @@ class _HasWarnings(Protocol):
 
 def note(sentence: str) -> None:
     """Print a note on standard error, where it does not mix with results."""
-    text = Text.assemble(("note", "yellow"), " ", sentence)
+    text = styled("").append("note", "yellow").append(f" {sentence}")
     console(stderr=True).print(text, soft_wrap=True)
 
 
@@ -125,12 +136,16 @@ def without_calibration_warnings() -> Iterator[None]:
 
 
 def with_notes(command: Callable[..., None]) -> Callable[..., None]:
-    """The same command, which prints each warning about its files once, as a note."""
+    """The same command, which prints each warning about files and speed once, as a note."""
 
     @functools.wraps(command)
     def run(*args: Any, **options: Any) -> None:
         printed: set[str] = set()
-        kinds = (tepid.errors.ProbabilityWarning, tepid.errors.LogWarning)
+        kinds = (
+            tepid.errors.ProbabilityWarning,
+            tepid.errors.LogWarning,
+            tepid.errors.PerformanceWarning,
+        )
         with warnings.catch_warnings():
             for kind in kinds:
                 warnings.simplefilter("always", kind)
@@ -156,7 +171,7 @@ def with_notes(command: Callable[..., None]) -> Callable[..., None]:
 class _Stage:
     """One line of the progress: when it was first reported, and how many rows were done then."""
 
-    task: TaskID
+    task: "TaskID"
     since: float
     first: int
     done: int
@@ -168,12 +183,14 @@ def threads_with_progress(threads: int | None) -> Iterator["tepid.Threads"]:
     if not sys.stderr.isatty():
         yield tepid.Threads(threads)
         return
-    bar = Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=20),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[rate]}", markup=False),
-        TimeRemainingColumn(),
+    from rich import progress  # noqa: PLC0415  # see above
+
+    bar = progress.Progress(
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(bar_width=20),
+        progress.TaskProgressColumn(),
+        progress.TextColumn("{task.fields[rate]}", markup=False),
+        progress.TimeRemainingColumn(),
         console=console(stderr=True),
         transient=True,
     )
@@ -190,7 +207,7 @@ def threads_with_progress(threads: int | None) -> Iterator["tepid.Threads"]:
             bar.stop()
 
 
-def _reporter(bar: Progress) -> "tepid.engines.Progress":
+def _reporter(bar: "Progress") -> "tepid.engines.Progress":
     preparing = bar.add_task("preparing", total=None, rate="")
     stages: dict[str, _Stage] = {}
     lock = threading.Lock()

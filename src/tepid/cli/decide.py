@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 import tepid
 from tepid.cli import console, options
@@ -20,6 +19,8 @@ from tepid.cli.fit import class_names
 from tepid.cli.options import FileOptions
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from tepid.decisions import Accepted, Interval, Performance, PredictionSets, Threshold
     from tepid.sources import Batch, Source
     from tepid.sources.writing import Rows
@@ -375,8 +376,8 @@ def _measures(each: Any) -> tuple["Interval | None", ...]:
     return each.precision, each.recall, each.f1
 
 
-def _table(title: str, first: str, *others: str) -> Table:
-    table = Table(box=None, padding=(0, 2), title=title, title_justify="left")
+def _table(title: str, first: str, *others: str) -> "Table":
+    table = console.table(box=None, padding=(0, 2), title=title, title_justify="left")
     table.add_column(first)
     for name in others:
         table.add_column(name, justify="right")

@@ -4,8 +4,6 @@ import importlib.metadata
 import os
 import platform
 import re
-import sys
-from pathlib import Path
 from typing import Any
 
 import tepid
@@ -16,10 +14,12 @@ _OURS = ("dev", "bench", "docs")
 
 
 def doctor(as_json: options.Json = False) -> None:
-    """Print versions, threads and compiled kernels, and how to install what is missing.
+    """Print versions, threads and which kernels serve, and how to install what is missing.
 
     Example: tepid doctor
     """
+    from tepid.kernels import tiers  # noqa: PLC0415  # NumPy, only when asked
+
     packages = _packages_by_extra()
     needed = packages.pop("", [])
     # Of several extras that bring a package, the last to be listed is the smallest.
@@ -35,7 +35,7 @@ def doctor(as_json: options.Json = False) -> None:
             for name, extra in sorted(extra_of.items())
         },
         "threads": _threads(),
-        "kernels": _kernels(),
+        "kernels": tiers.describe(),
     }
     if as_json:
         console.print_json(found)
@@ -70,22 +70,6 @@ def _threads() -> dict[str, Any]:
         return found | {"problem": str(error)}
 
 
-def _kernels() -> dict[str, Any]:
-    """Where numba keeps what it compiled; each kernel is an index, `*.nbi`, for this Python."""
-    found: dict[str, Any] = {"cache": None, "writable": False, "compiled": 0, "problem": None}
-    try:
-        from tepid.kernels.tails import tail_sums  # noqa: PLC0415  # numba, only when asked
-    except ImportError as error:
-        return found | {"problem": str(error)}
-    where = tail_sums.stats.cache_path
-    if where is None:
-        said = "no folder for the cache can be written; NUMBA_CACHE_DIR may name one"
-        return found | {"problem": said}
-    compiled = Path(where).glob(f"*.py{sys.version_info.major}{sys.version_info.minor}*.nbi")
-    writable = os.access(where, os.W_OK)
-    return found | {"cache": where, "writable": writable, "compiled": len(list(compiled))}
-
-
 def _show(found: dict[str, Any]) -> None:
     rows = {"tepid": found["tepid"], "Python": f"{found['python']} on {found['platform']}"}
     rows |= {name: version or "missing" for name, version in found["needed"].items()}
@@ -100,8 +84,10 @@ def _show(found: dict[str, Any]) -> None:
     state = {
         "threads": threads["problem"] or str(threads["count"]),
         "TEPID_THREADS": threads["TEPID_THREADS"] or "not set",
-        "kernel cache": kernels["problem"] or kernels["cache"],
-        "writable": "yes" if kernels["writable"] else "no",
-        "compiled": f"{kernels['compiled']} kernels" if kernels["compiled"] else "at first use",
+        "kernels": kernels["tier"],
+        "problem": kernels["problem"] or "none",
+        "numba cache": kernels["cache"]
+        or "no folder can be written, so that every process compiles; NUMBA_CACHE_DIR may name one",
+        "compiled": f"{kernels['compiled']} of {kernels['kernels']} kernels",
     }
-    screen.print(console.two_columns(state, "speed"))
+    screen.print(console.two_columns(state, "speed"), soft_wrap=True)

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 import tepid
 from tepid.cli import console, options
@@ -20,6 +18,9 @@ from tepid.cli.fit import Calibrator, load_calibration, show_temperature, uncali
 from tepid.cli.options import FileOptions
 
 if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
     from tepid.metrics import Interval
     from tepid.sources import Batch
     from tepid.validation import Array
@@ -242,9 +243,9 @@ def show_scores(
     screen.print(_reliability_diagram(reliability))
 
 
-def _score_table(measured: dict[str, dict[str, float]], scores: Scores) -> Table:
+def _score_table(measured: dict[str, dict[str, float]], scores: Scores) -> "Table":
     """One row for each measure, with the interval of its change where there is a calibration."""
-    table = Table(box=None, padding=(0, 1), title="score", title_justify="left")
+    table = console.table(box=None, padding=(0, 1), title="score", title_justify="left")
     table.add_column(no_wrap=True)
     for name in [*measured, *(["change"] if scores.changes else [])]:
         table.add_column(name, justify="right", no_wrap=True)
@@ -260,8 +261,8 @@ def _score_table(measured: dict[str, dict[str, float]], scores: Scores) -> Table
     return table
 
 
-def _interval_table(scores: Scores) -> Table:
-    table = Table(box=None, padding=(0, 1), title="95 % intervals", title_justify="left")
+def _interval_table(scores: Scores) -> "Table":
+    table = console.table(box=None, padding=(0, 1), title="95 % intervals", title_justify="left")
     table.add_column(no_wrap=True)
     for name in scores.intervals:
         table.add_column(name, no_wrap=True)
@@ -278,9 +279,9 @@ def _interval(interval: "Interval", form: Callable[[float], str]) -> str:
 _BAR = 20
 
 
-def _reliability_diagram(reliability: "dict[str, tepid.summaries.Reliability]") -> Table:
+def _reliability_diagram(reliability: "dict[str, tepid.summaries.Reliability]") -> "Table":
     """One column of bars per summary: accuracy as a bar, confidence as a mark, by bin."""
-    table = Table(
+    table = console.table(
         box=None,
         padding=(0, 1),
         title="reliability (█ accuracy, ◆ confidence, ! over 0.1 apart)",
@@ -298,17 +299,17 @@ def _reliability_diagram(reliability: "dict[str, tepid.summaries.Reliability]") 
     return table
 
 
-def _diagram_cells(r: "tepid.summaries.Reliability", b: int) -> tuple[Text, str]:
+def _diagram_cells(r: "tepid.summaries.Reliability", b: int) -> tuple["Text", str]:
     n = r.count[b]
     if not n:
-        return Text(""), ""
+        return console.styled(""), ""
     accuracy, mark = r.correct[b] / n, round(_BAR * r.confidence[b] / n)
     filled = round(_BAR * accuracy)
     bar = [*"█" * filled, *"·" * (_BAR - filled), " "]
     bar[min(mark, _BAR)] = "◆"
     apart = abs(accuracy - r.confidence[b] / n) > 0.1
     bar.append("!" if apart else " ")
-    return Text("".join(bar), style="red" if apart else "cyan"), f"{n:.0f}"
+    return console.styled("".join(bar), style="red" if apart else "cyan"), f"{n:.0f}"
 
 
 # --- tepid report

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
-from rich.table import Table
 
 import tepid
 from tepid.cli import console, options
 from tepid.cli.options import EngineOptions, FileOptions
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from tepid.engines import Engine
     from tepid.sources import Source
     from tepid.validation import Array
@@ -429,8 +430,8 @@ def _unused_name(name: str) -> str:
     return str(path)
 
 
-def _evidence_table(result: "tepid.Temperature") -> Table:
-    table = Table(box=None, padding=(0, 2), title="evidence", title_justify="left")
+def _evidence_table(result: "tepid.Temperature") -> "Table":
+    table = console.table(box=None, padding=(0, 2), title="evidence", title_justify="left")
     table.add_column("kind")
     for name in ("T", "95 % interval", "weight"):
         table.add_column(name, justify="right")
@@ -440,9 +441,9 @@ def _evidence_table(result: "tepid.Temperature") -> Table:
     return table
 
 
-def _group_table(result: "tepid.Temperature") -> Table:
+def _group_table(result: "tepid.Temperature") -> "Table":
     kind = "label" if result.label_names else "group"
-    table = Table(box=None, padding=(0, 2), title=f"{kind}s", title_justify="left")
+    table = console.table(box=None, padding=(0, 2), title=f"{kind}s", title_justify="left")
     table.add_column(kind)
     last = "verdict" if result.verdict else "status"
     for name in ("temperature", "implied accuracy", "rows", last):

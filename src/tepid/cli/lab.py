@@ -10,7 +10,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 import tepid
 from tepid.cli import console, options
@@ -18,6 +17,8 @@ from tepid.cli.fit import show_fit
 from tepid.cli.options import FileOptions
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from tepid.lab import Recipe
     from tepid.lab.training import Progress
 
@@ -51,8 +52,8 @@ def recipes(as_json: options.Json = False) -> None:
     console.console().print(table)
 
 
-def _table(*columns: str) -> Table:
-    return Table(*columns, box=None, padding=(0, 2, 0, 0))
+def _table(*columns: str) -> "Table":
+    return console.table(*columns, box=None, padding=(0, 2, 0, 0))
 
 
 @lab.command()

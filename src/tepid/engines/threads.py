@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from operator import index
 
+from tepid import kernels
 from tepid.engines.engine import Progress, Summary, Total, finish, summarize
 from tepid.errors import InputError
 from tepid.shapes import rows_per_batch
@@ -45,11 +46,12 @@ class Threads:
             size = max(1, min(size, -(-rows // threads)))
         total: Total | None = None
         done = 0
-        for batch, part in _map(of, source.batches(size, allow_empty=True), threads):
-            total = part if total is None else total + part
-            if self.progress:
-                done += len(batch.logits)
-                self.progress(stage, done, rows)
+        with kernels.expecting((rows or 0) * (source.classes or 2) / threads):
+            for batch, part in _map(of, source.batches(size, allow_empty=True), threads):
+                total = part if total is None else total + part
+                if self.progress:
+                    done += len(batch.logits)
+                    self.progress(stage, done, rows)
         return total
 
     def _worthwhile(self, rows: int | None, classes: int | None) -> int:

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 from tepid import validation
 from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
-from tepid.kernels import reference
 from tepid.methods.passes import Key, Pass, Passes, group_weights, run_by_group
 from tepid.methods.results import Fit, combine_groups, matching_error, to_temperature
 from tepid.methods.search import Question, read_off, readings_of, search
@@ -272,7 +271,7 @@ def _clustered_variance(temperature: float) -> Passes[float]:
     """The sampling variance of the mean confidence; infinite from a single cluster."""
 
     def of(batch: Batch) -> ClusterSums:
-        p = confidences(reference.brought(validation.as_array(batch.logits)), temperature)
+        p = confidences(validation.to_host(validation.as_array(batch.logits)), temperature)
         weight = validation.weight_column(batch.weight, len(p))
         return ClusterSums.of(p, weight, batch.buckets())
 

@@ -6,7 +6,6 @@ from typing import Any
 from tepid import validation
 from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
-from tepid.kernels import reference
 from tepid.methods.passes import Key, Pass, Passes, run_by_group
 from tepid.methods.results import (
     Fit,
@@ -112,7 +111,7 @@ def _clustered_error(answer: Answer, error: float) -> Passes[float | None]:
 
 
 def _scores(batch: Batch, temperature: float) -> ClusterSums:
-    z = reference.brought(validation.as_array(batch.logits))
+    z = validation.to_host(validation.as_array(batch.logits))
     weight = validation.weight_column(batch.weight, len(z))
     scores = label_scores(z, batch.labels, temperature)
     return ClusterSums.of(scores, weight, batch.buckets())

@@ -122,7 +122,7 @@ def group_weights(source: Source, engine: Engine) -> dict[str, float]:
         return {}
     if not source.repeatable:
         raise InputError("logits must be readable more than once to have groups, got an iterator")
-    weights = engine.total(_weights, source, "counting groups").parts
+    weights = engine.total(_weights, source.lean(), "counting groups").parts
     check_total(sum(weights.values()))
     return {str(name): weights[name] for name in sorted(weights, key=str)}
 

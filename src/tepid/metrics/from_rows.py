@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tepid import validation
+from tepid import kernels, validation
 from tepid.errors import InputError
-from tepid.kernels import scores
 from tepid.metrics.from_reliability import Labels
 from tepid.summaries.reliability import Reliability, Rows
 from tepid.validation import Float64
@@ -66,7 +65,7 @@ def ece_classwise(
     validation.check_bins(bins)
     rows = _rows_of("ece_classwise", labels, probabilities, sample_weight)
     gaps = np.zeros((rows.probabilities.shape[1], bins))
-    scores.class_gaps(rows.probabilities, rows.labels, rows.weight, gaps)
+    kernels.class_gaps(rows.probabilities, rows.labels, rows.weight, gaps)
     return float(np.abs(gaps).sum() / (_total(rows.weight) * len(gaps)))
 
 

@@ -7,12 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tepid import shapes, validation
+from tepid import kernels, validation
 from tepid.errors import InputError
-from tepid.kernels import reference
-from tepid.kernels.curves import curve_sums
-from tepid.kernels.served import accepted_sums, served_sums
-from tepid.kernels.tails import tail_sums
 from tepid.methods.results import to_temperature, uts_warnings
 from tepid.methods.search import Question, read_off, readings_of
 from tepid.posterior.calibration import fit_sums, sum_labeled
@@ -31,7 +27,6 @@ REACH = 4
 _COLDEST, _HOTTEST = 1e-30, 1e30
 # Where the vector holds the sum of the weights and that of their squares (`curve.in_logits`).
 _WEIGHT, _SQUARES = 1, 5
-_NO_LABELS = np.empty(0, np.int64)
 # A confidence that no row has: without a threshold nothing is counted as accepted.
 _NEVER = 2.0
 _QUESTION = Question(read=least_loss, step=loss_step, per_octave=1)
@@ -96,9 +91,6 @@ class Layout:
         sums = self.zero()
         if not logits.shape[0]:
             return sums
-        if validation.is_foreign(logits):
-            self._add_foreign(shapes.matrix(logits), sums.vector)
-            return sums
         bad = self._add(validation.as_kernel_input(logits), sums.vector)
         if bad >= 0:
             raise validation.unusable(logits, bad)
@@ -108,28 +100,17 @@ class Layout:
         """Add a batch to the vector, and return the first unusable row, or -1."""
         theta, unit, scales, lengths = self._arguments
         if not self.estimates:
-            return int(served_sums(z, unit, scales[0], self._threshold, self.bins, vector))
+            return kernels.served_sums(z, unit, scales[0], self._threshold, self.bins, vector)
         *curves, tails, accepted = self.views(vector)
-        u = np.ones(len(z))
-        predicted = z.argmax(axis=1)
-        bad = int(curve_sums(z, u, theta, predicted, unit, scales, lengths, *curves))
+        u = np.ones(int(z.shape[0]))
+        predicted = predicted_classes(z)
+        bad = kernels.curve_sums(z, u, theta, predicted, unit, scales, lengths, *curves)
         if bad < 0:
-            tail_sums(z, u, tails)
+            kernels.tail_sums(z, u, tails)
             if self._accepts:
                 served = np.float32(scales[0] * 2.0**self.node)
-                accepted_sums(z, unit, served, self._threshold, accepted)
+                kernels.accepted_sums(z, unit, served, self._threshold, accepted)
         return bad
-
-    def _add_foreign(self, z: Any, vector: Float64) -> None:
-        *curves, tails, accepted = self.views(vector)
-        theta, *nodes = self._arguments
-        u = np.ones(int(z.shape[0]))
-        predicted = predicted_classes(z) if self.estimates else _NO_LABELS
-        reference.curve_sums(z, u, theta, predicted, *nodes, *curves)
-        tails += reference.tail_sums(z, u)
-        if self._accepts:
-            beta = float(self.empty.lattice.nodes[self.node])
-            accepted += reference.accepted_sums(z, beta, float(self._threshold))
 
 
 @dataclass(frozen=True, eq=False)

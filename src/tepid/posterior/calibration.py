@@ -364,8 +364,7 @@ def _second_pass(
     """
     rows, labeled = evidence.rows, evidence.labeled
     clustered = rows.clustered or (labeled is not None and labeled.clustered)
-    # Rows that were decoded in the first pass are read from where they were stored.
-    read = rows if rows.spool is not None else rows.select(labels=clustered, clusters=clustered)
+    read = rows.lean(labels=clustered, clusters=clustered)
 
     def passes(key: Key) -> Passes[_Second]:
         methods: dict[Key, Passes[Any]] = {}

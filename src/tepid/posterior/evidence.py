@@ -123,7 +123,7 @@ def open_multilabel(
 
     `labels` are (n, K): an array, a table, a file, or columns of `table`, which has the logits.
     """
-    if getattr(getattr(reference, "dtype", None), "kind", "") in "iub" and reference is not None:
+    if _are_whole(reference):
         raise InputError(
             "reference must be logits of each label with multilabel, got whole numbers; what "
             "people answered are labels"
@@ -169,6 +169,14 @@ def _beside_labels(rows: Source, labels: Any, name: str, layout: Layout, table: 
     k = len(label_names(rows))
     found = read_labels(values, len(values) if rows.rows is None else rows.rows, k, name)
     return attach(rows, {"labels": found})
+
+
+def _are_whole(values: Any) -> bool:
+    """Whether an array or a tensor has whole numbers by its type."""
+    dtype = getattr(values, "dtype", None)
+    if hasattr(dtype, "is_floating_point"):  # of PyTorch
+        return not dtype.is_floating_point
+    return getattr(dtype, "kind", "f") in "iub"
 
 
 def _are_columns(labels: Any) -> bool:

@@ -10,7 +10,6 @@ import numpy as np
 
 from tepid import shapes, validation
 from tepid.errors import RowError
-from tepid.kernels import reference
 from tepid.sources import Batch
 from tepid.summaries import arithmetic
 from tepid.summaries.clusters import ClusterSums, label_scores
@@ -115,15 +114,15 @@ def scores_by_cluster(batch: Batch, temperature: float) -> ClusterSums:
     weight = validation.weight_column(batch.weight, n)
     labels = validation.partial_labels(batch.labels, n, k, weight=weight)
     rows = np.flatnonzero(labels >= 0)
-    own = reference.brought(z if len(rows) == n else z[rows])
+    own = validation.to_host(z if len(rows) == n else z[rows])
     scores = label_scores(own, labels[rows], temperature)
     return ClusterSums.of(scores, weight[rows], batch.buckets()[rows])
 
 
 def predicted_classes(z: Any) -> Int64:
     """The predicted classes; of a row with NaN any class, since the kernel refuses the row."""
-    predicted = reference.namespace(z).argmax(z, axis=1)
-    return np.asarray(reference.brought(predicted), np.int64)
+    predicted = validation.namespace(z).argmax(z, axis=1)
+    return np.asarray(validation.to_host(predicted), np.int64)
 
 
 def _curve_of_rows(
@@ -180,7 +179,7 @@ def _targets(
     lattice: Lattice,
 ) -> Targets:
     """The sums at the chosen classes (targets, rows) and at a belief (rows, classes)."""
-    own = reference.brought(z if len(rows) == len(z) else z[rows])
+    own = validation.to_host(z if len(rows) == len(z) else z[rows])
     top = own.max(axis=1, initial=-np.inf).astype(np.float64)
     at = own[np.arange(len(rows)), chosen].astype(np.float64) - top
     usable = np.isfinite(at).all(axis=0)

@@ -6,8 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from tepid import validation
-from tepid.kernels import tails as kernels
+from tepid import kernels, validation
 from tepid.summaries import arithmetic
 from tepid.summaries.tails import TOLERANCE
 from tepid.validation import Array, Float64, Int64
@@ -25,7 +24,8 @@ def as_numpy(logits: Any) -> Array:
     """A batch of logits as a NumPy array; from another device it is copied."""
     if validation.is_foreign(logits):
         logits = logits.cpu() if hasattr(logits, "cpu") else np.from_dlpack(logits)
-    return validation.as_kernel_input(validation.as_array(logits))
+    z: Array = validation.as_kernel_input(validation.as_array(logits))
+    return z
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tepid.kernels.scores import residuals
+from tepid.kernels import residuals
 from tepid.scaling.calibrator import import_optional
 from tepid.validation import Array, Float64, Int64
 

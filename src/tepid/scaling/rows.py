@@ -4,9 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tepid import shapes, validation
+from tepid import kernels, shapes, validation
 from tepid.errors import InputError, RowError
-from tepid.kernels import scores
 from tepid.sources import open_source
 from tepid.validation import Array, Float64, Int64
 
@@ -80,7 +79,7 @@ def softmax(s: Float64) -> Float64:
     """The softmax of each row, exactly 0 where it is `-inf`."""
     out = np.empty_like(s)
     with np.errstate(invalid="ignore", over="ignore"):  # inf - inf marks the row for the kernel
-        bad = scores.softmax(s - s.max(axis=1, keepdims=True), 1.0, out)
+        bad = kernels.softmax(s - s.max(axis=1, keepdims=True), 1.0, out)
     if bad >= 0:
         raise RowError("logits", "give finite scores", "a score beyond float64", bad)
     return out

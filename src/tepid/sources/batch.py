@@ -14,6 +14,7 @@ import numpy as np
 
 from tepid import shapes, validation
 from tepid.errors import InputError, RowError
+from tepid.summaries import clusters
 from tepid.tables import ARGUMENTS
 from tepid.validation import Int64
 
@@ -78,9 +79,6 @@ class Batch(NamedTuple):
 
     def buckets(self) -> Int64:
         """The bucket of each row's cluster, for `ClusterSums`."""
-        # Not above: summaries need the compiler, which files alone do not.
-        from tepid.summaries import clusters  # noqa: PLC0415
-
         if self.cluster is not None:
             return clusters.buckets_of_names(self.cluster)
         position = np.arange(len(self.logits)) if self.chosen is None else self.chosen

@@ -147,7 +147,14 @@ class Beside:
     def select(self, keep: frozenset[str]) -> "Beside":
         """The same rows with fewer columns."""
         columns = {name: column for name, column in self.columns.items() if name in keep}
-        return Beside(tuple(part.select(keep) for part in self.parts), columns, self.peers)
+        peers = self.peers if "peers" in keep else ()
+        return Beside(tuple(part.select(keep) for part in self.parts), columns, peers)
+
+
+def unwrapped(part: Any) -> tuple[Any, ...]:
+    """The parts of a `Beside` that has nothing left beside its rows; any other part itself."""
+    bare = isinstance(part, Beside) and not part.columns and not part.peers
+    return part.parts if bare else (part,)
 
 
 class _PeerReader:

@@ -9,7 +9,6 @@ import numpy as np
 
 from tepid import validation
 from tepid.errors import InputError, RowError
-from tepid.kernels.reference import brought
 from tepid.sources.batch import Batch
 from tepid.validation import Array
 
@@ -101,7 +100,7 @@ def label_logits(
     >>> label_logits([[0.5, 1.0]], "logits", probabilities=True)
     array([[ 0., inf]])
     """
-    z = np.asarray(brought(validation.as_array(values, name)))
+    z = np.asarray(validation.to_host(validation.as_array(values, name)))
     z = z if z.dtype.kind == "f" and z.dtype.itemsize > 2 else z.astype(np.float64)
     if probabilities:
         _refuse(name, z, ~((z >= 0) & (z <= 1)), "be probabilities in [0, 1]", wanted)
@@ -113,7 +112,7 @@ def label_logits(
 
 def read_labels(values: Any, rows: int, k: int, name: str = "labels") -> Array:
     """Labels (n, K) of 0 and 1 as int8, -1 where NaN or -1 says that one is unknown."""
-    y = np.asarray(brought(validation.as_array(values, name)))
+    y = np.asarray(validation.to_host(validation.as_array(values, name)))
     if y.shape != (rows, k):
         raise InputError(f"{name} must have the shape {(rows, k)} of the logits, got {y.shape}")
     y = np.where(np.isnan(y), -1, y) if y.dtype.kind == "f" else y

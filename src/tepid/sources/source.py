@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from tepid.sources.batch import (
     mismatch,
     row_shape,
 )
-from tepid.sources.beside import AnyPeer, Beside, map_leaves
+from tepid.sources.beside import AnyPeer, Beside, map_leaves, unwrapped
 from tepid.sources.multilabel import LabelColumns
 from tepid.sources.spool import Spool
 from tepid.tables import ARGUMENTS, Columns
@@ -147,7 +148,15 @@ class Source:
         keep = frozenset(name for name in self.columns if wanted[name])
         if keep == self.columns:
             return self
-        return self.replaced(parts=tuple(part.select(keep) for part in self.parts), columns=keep)
+        parts = (unwrapped(part.select(keep)) for part in self.parts)
+        return self.replaced(parts=tuple(chain.from_iterable(parts)), columns=keep)
+
+    def lean(self, *, labels: bool = False, clusters: bool = False) -> "Source":
+        """The same rows for a pass that needs no other models' answers.
+
+        Rows that a pass before has decoded are read from where they were stored.
+        """
+        return self if self.spool is not None else self.select(labels=labels, clusters=clusters)
 
     def whole(self) -> Batch:
         """All rows as one batch."""
@@ -157,7 +166,8 @@ class Source:
         if len(every) == 1:
             return every[0]._replace(logits=shapes.matrix(every[0].logits))
         columns: dict[str, Any] = {
-            name: np.concatenate([getattr(batch, name) for batch in every]) for name in self.columns
+            name: np.concatenate([getattr(batch, name) for batch in every])
+            for name in self.columns - {"peers"}
         }
         return Batch(shapes.joined([batch.logits for batch in every]), name=self.name, **columns)
 
@@ -214,7 +224,8 @@ def attach(
         parts: tuple[Part, ...] = (Beside(source.parts, columns, peers),)
     else:
         parts = tuple(_beside(source.parts, columns, peers))
-    beside = source.replaced(parts=parts, columns=source.columns | columns.keys())
+    names = source.columns | columns.keys() | ({"peers"} if peers else set())
+    beside = source.replaced(parts=parts, columns=names)
     decoded = source.spool is None and any(peer.decoded for peer in peers)
     return beside.replaced(spool=Spool()) if decoded else beside
 

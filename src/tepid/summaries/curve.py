@@ -2,14 +2,12 @@
 
 import dataclasses
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from tepid import errors, shapes, store, validation
-from tepid.kernels import curves, reference
+from tepid import errors, kernels, store, validation
 from tepid.summaries import arithmetic
 from tepid.summaries.lattice import Lattice
 from tepid.summaries.tails import TOLERANCE
@@ -79,19 +77,16 @@ class Curve:
         `thresholds` is one array (k,) or several (w, k), as `Tails.thresholds` gives them.
         """
         logits = validation.as_array(logits)
-        z = (
-            shapes.matrix(logits)
-            if validation.is_foreign(logits)
-            else validation.as_kernel_input(logits)
-        )
+        z = validation.as_kernel_input(logits)
         n, k = z.shape
         u = validation.weight_column(sample_weight, n)
         y = _NO_LABELS if labels is None else validation.label_column(labels, n, k, weight=u)
         empty = cls.zero(
             k, lattice=lattice, thresholds=thresholds, labeled=labels is not None, bins=bins
         )
-        add = reference.curve_sums if validation.is_foreign(z) else curves.curve_sums
-        bad, filled = _sums(empty, z, u, y, add)
+        theta, *nodes = kernel_arguments(empty)
+        filled = tuple(np.zeros(shape) for shape in kernel_shapes(empty))
+        bad = kernels.curve_sums(z, u, theta, y, *nodes, *filled)
         if bad >= 0:
             raise validation.unusable(logits, bad)
         _refuse_masked(z, y, u)
@@ -195,19 +190,12 @@ def _refuse_masked(z: Any, labels: Int64, u: Float64) -> None:
     if not len(labels):
         return
     # Of a tensor elsewhere, one number per row comes back.
-    chosen = reference.brought(z[np.arange(len(labels)), labels])
+    chosen = validation.to_host(z[np.arange(len(labels)), labels])
     masked = np.isneginf(chosen) & (u > 0)
     if masked.any():
         row = int(masked.argmax())
         got = f"class {labels[row]}, whose logit is -inf,"
         raise errors.RowError("labels", "name a class that is not masked", got, row)
-
-
-def _sums(curve: Curve, z: Any, u: Float64, y: Int64, add: Callable[..., Any]) -> tuple[Any, ...]:
-    """Run a kernel over a batch: what it returned, and the arrays it filled."""
-    theta, *nodes = kernel_arguments(curve)
-    filled = tuple(np.zeros(shape) for shape in kernel_shapes(curve))
-    return add(z, u, theta, y, *nodes, *filled), filled
 
 
 def kernel_arguments(curve: Curve) -> tuple[Any, ...]:

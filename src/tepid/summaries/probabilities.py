@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tepid import validation
-from tepid.kernels import scores
+from tepid import kernels, validation
 from tepid.validation import Float64
 
 
@@ -18,7 +17,7 @@ def softmax(logits: Any, temperature: float = 1.0) -> Float64:
     z = validation.as_array(logits)
     block = validation.as_kernel_input(z)
     p = np.empty(block.shape)
-    bad = scores.softmax(block, 1.0 / temperature, p)
+    bad = kernels.softmax(block, 1.0 / temperature, p)
     if bad >= 0:
         raise validation.unusable(z, bad)
     return p

@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tepid import store, validation
+from tepid import kernels, store, validation
 from tepid.errors import InputError
-from tepid.kernels import scores
 from tepid.summaries import arithmetic
 from tepid.validation import Float64, Int64
 
@@ -94,7 +93,7 @@ class Reliability:
     def of_rows(cls, rows: Rows, *, bins: int = 15) -> "Reliability":
         """The summary of rows that were checked before."""
         validation.check_bins(bins)
-        where = scores.bins_of(rows.confidence, bins)
+        where = kernels.bins_of(rows.confidence, bins)
         u = rows.weight
         return cls(
             bins,
@@ -124,7 +123,7 @@ class Reliability:
         u = validation.weight_column(sample_weight, len(z))
         y = validation.label_column(labels, len(z), z.shape[1], weight=u)
         totals, by_bin = np.zeros(4), np.zeros((3, bins))
-        bad = scores.score_sums(z, u, y, 1.0 / temperature, totals, by_bin)
+        bad = kernels.score_sums(z, u, y, 1.0 / temperature, totals, by_bin)
         if bad >= 0:
             raise validation.unusable(validation.as_array(logits), bad)
         rows, weight, nll, brier = totals.tolist()

@@ -6,9 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tepid import shapes, store, validation
-from tepid.kernels import reference
-from tepid.kernels.tails import tail_sums
+from tepid import kernels, store, validation
 from tepid.summaries import arithmetic
 from tepid.validation import Float64
 
@@ -43,12 +41,9 @@ class Tails:
         """The summary of one batch of logits (n, k)."""
         logits = validation.as_array(logits)
         u = validation.weight_column(sample_weight, len(logits))
-        if validation.is_foreign(logits):
-            z = shapes.matrix(logits)
-            return cls(z.shape[1], *reference.tail_sums(z, u))
         z = validation.as_kernel_input(logits)
         out = np.zeros((4, z.shape[1]))
-        bad = tail_sums(z, u, out)
+        bad = kernels.tail_sums(z, u, out)
         if bad >= 0:
             raise validation.unusable(logits, bad)
         return cls(z.shape[1], *out)

@@ -12,16 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from tepid.kernels.elementary import exp32, f32, maximum, step
+from tepid.kernels import limits
+from tepid.kernels.compiled.elementary import exp32, f32, maximum, step
 
 ROWS = 96
-# Up to here rows side by side are faster, beyond it classes side by side.
-FEW_CLASSES = 112
 ZERO, ONE, LARGEST = f32(0.0), f32(1.0), f32(np.finfo(np.float32).max)
-# Stands for a class that takes no part: its exponential is 0, and its square still a number.
-ABSENT = f32(-1e18)
-# A class that is there, however far below.
-FARTHEST = f32(-1e17)
+ABSENT, FARTHEST = f32(limits.ABSENT), f32(limits.FARTHEST)
 MASKED = f32(-np.inf)
 # Squaring doubles the relative error of an exponential: compute a new exponential after six.
 CHAIN = 7

@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tepid.kernels import tiles
-from tepid.kernels.elementary import exp32, f32, kernel, step
-from tepid.kernels.scores import bin_of
-from tepid.kernels.tiles import FARTHEST, GONE, MASKED, ONE, ROWS, ZERO
+from tepid.kernels.compiled import tiles
+from tepid.kernels.compiled.elementary import exp32, f32, kernel, step
+from tepid.kernels.compiled.scores import bin_of
+from tepid.kernels.compiled.tiles import FARTHEST, GONE, MASKED, ONE, ROWS, ZERO
 
-# Up to here rows side by side are faster; fewer than FEW_CLASSES, as there is one node.
-_FEW = 20
 # Rows of many classes that are added at once: the sums of a class are moved less often.
 _TOGETHER = 8
 # What is kept of a row: Σ exp at T = 1, and Σ exp, Σ x exp, Σ x² exp at the node, over the classes
@@ -193,39 +191,57 @@ def accepted_sums(z: Any, unit: Any, scale: Any, threshold: Any, accepted: Any) 
             accepted[1] += np.float64(share)
 
 
-@kernel
-def served_sums(z: Any, unit: Any, scale: Any, threshold: Any, bins: int, vector: Any) -> int:
-    """Add a batch to a monitor's vector: totals, confidence and histogram of the node, tails.
+@step
+def _parts(vector: Any, bins: int, k: int) -> Any:
+    """The totals, confidence, histogram, tails and accepted rows of a monitor's vector."""
+    tails = 10 + 3 * bins
+    return (
+        vector[:6],
+        vector[6:10],
+        vector[10:tails].reshape(3, bins),
+        vector[tails : tails + 4 * k].reshape(4, k),
+        vector[tails + 4 * k :],
+    )
 
-    These stand one behind the other, as `curves.curve_sums` has them without pairs and
-    `tails.tail_sums` has them, and then what `accepted_sums` adds. Returns the first row that
-    cannot be used, or -1.
-    """
+
+@kernel
+def narrow_served_sums(
+    z: Any, unit: Any, scale: Any, threshold: Any, bins: int, vector: Any
+) -> int:
+    """`kernels.served_sums` for few classes."""
     n, k = z.shape
-    totals, confidence = vector[:6], vector[6:10]
-    histogram = vector[10 : 10 + 3 * bins].reshape(3, bins)
-    tails = vector[10 + 3 * bins : 10 + 3 * bins + 4 * k].reshape(4, k)
-    accepted = vector[10 + 3 * bins + 4 * k :]
-    few = k <= _FEW
-    together = ROWS if few else _TOGETHER
-    e = np.zeros((k, ROWS) if few else (_TOGETHER, k), np.float32)
-    x = np.zeros((k, ROWS) if few else (0, 0), np.float32)
-    top, kept = np.zeros(ROWS, np.float32), np.zeros((8, together), np.float32)
-    for start in range(0, n, together):
-        rows = min(together, n - start)
-        if few:
-            bad = _read_narrow(z, start, rows, unit, scale, x, top, e, kept)
-        else:
-            bad = _read_wide(z, start, rows, unit, scale, e, kept)
+    totals, confidence, histogram, tails, accepted = _parts(vector, bins, k)
+    e, x = np.zeros((k, ROWS), np.float32), np.zeros((k, ROWS), np.float32)
+    top, kept = np.zeros(ROWS, np.float32), np.zeros((8, ROWS), np.float32)
+    for start in range(0, n, ROWS):
+        rows = min(ROWS, n - start)
+        bad = _read_narrow(z, start, rows, unit, scale, x, top, e, kept)
         if bad >= 0:
             return start + bad
-        for b in range(rows, together):
+        for b in range(rows, ROWS):
             kept[_INVERSE, b] = ZERO
         _add_rows(
             z, start, rows, unit, kept, threshold, totals, confidence, histogram, tails, accepted
         )
-        if few:
-            _add_narrow(e, kept, tails[1], tails[2])
-        else:
-            _add_wide(e, kept, tails[1], tails[2])
+        _add_narrow(e, kept, tails[1], tails[2])
+    return -1
+
+
+@kernel
+def wide_served_sums(z: Any, unit: Any, scale: Any, threshold: Any, bins: int, vector: Any) -> int:
+    """`kernels.served_sums` for many classes."""
+    n, k = z.shape
+    totals, confidence, histogram, tails, accepted = _parts(vector, bins, k)
+    e, kept = np.zeros((_TOGETHER, k), np.float32), np.zeros((8, _TOGETHER), np.float32)
+    for start in range(0, n, _TOGETHER):
+        rows = min(_TOGETHER, n - start)
+        bad = _read_wide(z, start, rows, unit, scale, e, kept)
+        if bad >= 0:
+            return start + bad
+        for b in range(rows, _TOGETHER):
+            kept[_INVERSE, b] = ZERO
+        _add_rows(
+            z, start, rows, unit, kept, threshold, totals, confidence, histogram, tails, accepted
+        )
+        _add_wide(e, kept, tails[1], tails[2])
     return -1

@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tepid.kernels import tiles
-from tepid.kernels.elementary import exp32, exp64, kernel, step
-from tepid.kernels.scores import bin_of
-from tepid.kernels.tiles import FEW_CLASSES, ONE, ROWS, ZERO
-
-# The kinds of rows in a histogram of member_sums: predicted k, added to M_k, not in M_k.
-PREDICTED, DRAWN, REST = 0, 1, 2
+from tepid.kernels.compiled import tiles
+from tepid.kernels.compiled.elementary import exp32, exp64, kernel, step
+from tepid.kernels.compiled.scores import bin_of
+from tepid.kernels.compiled.tiles import ONE, ROWS, ZERO
+from tepid.kernels.limits import ADDED, PREDICTED, REST
 
 
 @step
@@ -71,15 +69,19 @@ def _tail_row(z: Any, u: float, e: Any, out: Any) -> bool:
 
 
 @kernel
-def tail_sums(z: Any, weight: Any, out: Any) -> int:
-    """Add, per class: predicted weight; S and S² where not predicted; S where predicted."""
+def wide_tail_sums(z: Any, weight: Any, out: Any) -> int:
+    """`kernels.tail_sums` for many classes."""
+    row = np.zeros(z.shape[1], np.float32)
+    for i in range(z.shape[0]):
+        if not _tail_row(z[i], weight[i], row, out):
+            return i
+    return -1
+
+
+@kernel
+def narrow_tail_sums(z: Any, weight: Any, out: Any) -> int:
+    """`kernels.tail_sums` for few classes."""
     n, k = z.shape
-    if k > FEW_CLASSES:
-        row = np.zeros(k, np.float32)
-        for i in range(n):
-            if not _tail_row(z[i], weight[i], row, out):
-                return i
-        return -1
     u = np.zeros(ROWS)
     x, e = np.zeros((k, ROWS), np.float32), np.zeros((k, ROWS), np.float32)
     scratch = np.zeros((3, ROWS), np.float32)
@@ -116,7 +118,7 @@ def _between(edges: Any, s: Any) -> int:
 def member_sums(
     z: Any, weight: Any, thresholds: Any, edges: Any, members: Any, histogram: Any
 ) -> int:
-    """Add, per class, the weight of M_k; and by bin of S_k the predicted, added and other rows."""
+    """`kernels.member_sums`."""
     e = np.zeros(z.shape[1], np.float32)
     for i in range(z.shape[0]):
         top, best = tiles.peak(z[i])
@@ -127,7 +129,7 @@ def member_sums(
         for j in range(z.shape[1]):
             # As in `tiles.wide_members`, so that the pairs are those that the curve sums.
             inside = e[j] > ZERO and e[j] >= thresholds[j] * total
-            kind = DRAWN if inside else REST
+            kind = ADDED if inside else REST
             histogram[j, PREDICTED if j == best else kind, _between(edges, e[j] / total)] += u
             if inside:
                 members[j] += u
@@ -161,11 +163,7 @@ def _by_class(e: Any, total: float, label: int, u: float, out: Any) -> None:
 def class_sums(
     z: Any, weight: Any, labels: Any, beta: float, best: Any, confidence: Any, per: Any, by_bin: Any
 ) -> int:
-    """Write each row's prediction and confidence; add, per class, what they and the labels say.
-
-    `per` is weight and confidence where k is predicted, weight where it is the label, and where it
-    is both, and the probability of k; without labels the third and fourth are not added.
-    """
+    """`kernels.class_sums`."""
     e = np.empty(z.shape[1])
     for i in range(z.shape[0]):
         top, first = tiles.peak(z[i])

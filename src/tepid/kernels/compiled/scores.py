@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tepid.kernels import tiles
-from tepid.kernels.elementary import exp64, kernel, maximum, step
+from tepid.kernels.compiled import tiles
+from tepid.kernels.compiled.elementary import exp64, kernel, maximum, step
 
 
-@kernel
+@step
 def bin_of(p: float, bins: int) -> int:
     """The bin of (0, 1/bins], (1/bins, 2/bins], … that holds p; 0 belongs to the first."""
     b = min(max(int(np.ceil(p * bins)) - 1, 0), bins - 1)
@@ -20,15 +20,6 @@ def bin_of(p: float, bins: int) -> int:
     if b < bins - 1 and p > (b + 1) / bins:
         return b + 1
     return b
-
-
-@kernel
-def bins_of(p: Any, bins: int) -> Any:
-    """The bin of every entry of p."""
-    where = np.empty(p.shape[0], np.int64)
-    for i in range(p.shape[0]):
-        where[i] = bin_of(p[i], bins)
-    return where
 
 
 @kernel

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tepid.kernels import tiles
-from tepid.kernels.elementary import f32, kernel, log1p32, step
-from tepid.kernels.scores import bin_of
-from tepid.kernels.tiles import ABSENT, FEW_CLASSES, GONE, ONE, ROWS, ZERO
+from tepid.kernels.compiled import tiles
+from tepid.kernels.compiled.elementary import f32, kernel, log1p32, step
+from tepid.kernels.compiled.scores import bin_of
+from tepid.kernels.compiled.tiles import ABSENT, GONE, ONE, ROWS, ZERO
 
 
 @step
@@ -166,23 +166,40 @@ def _wide_tile(
     return -1
 
 
+@step
+def _add_tile(
+    rows: int, start: int, weight: Any, labels: Any, best: Any, shape: Any, single: Any,
+    moments: Any, u: Any, correct: Any, mean_x: Any, pairs: Any, share: Any, log: Any,
+    totals: Any, per: Any, curves: Any, confidence: Any, histogram: Any,
+) -> None:  # fmt: skip
+    for b in range(ROWS):
+        u[b] = weight[start + b] if b < rows else 0.0
+    if labels.shape[0]:
+        for b in range(rows):
+            correct[b] = 1.0 if best[b] == labels[start + b] else 0.0
+    _add_totals(u, shape, mean_x, single, pairs, rows, totals, per)
+    for q in range(histogram.shape[0]):
+        r0, mean, variance = moments[q, 0], moments[q, 1], moments[q, 2]
+        _shares(r0, share, log)
+        _means(r0, mean, share)
+        _variances(r0, variance, mean, share)
+        _add_confidence(r0, mean, variance, share, u, confidence[q])
+        for w in range(per.shape[0]):
+            _add_pairs(log, mean, variance, pairs[w, 0], pairs[w, 1], curves[q, w])
+        if histogram.shape[2]:
+            _add_bins(share, u, correct, rows, histogram[q])
+
+
 @kernel
-def curve_sums(
+def narrow_curve_sums(
     z: Any, weight: Any, thresholds: Any, labels: Any, unit: Any, scales: Any, lengths: Any,
     totals: Any, per: Any, curves: Any, confidence: Any, histogram: Any,
 ) -> int:  # fmt: skip
-    """Add a batch to the sums of a curve, in units of `x = unit * (z - max z)`.
-
-    totals: rows, weight, weight/classes, weight/ties, weight·mean x, weight². per[w]: pairs, Σc,
-    Σc², pairs·mean x, where c sums x over a row's pairs. curves[q, w]: Σ a log s, a E[x], a Var[x],
-    (a E[x])², a E[x] c. confidence[q]: doubt, slope, curvature, doubt². histogram[q, :, bin]:
-    weight, confidence, correct.
-    """
+    """`kernels.curve_sums` for few classes."""
     n, k = z.shape
-    few = k <= FEW_CLASSES
-    width = k + k % 2 if few else (k + 15) // 16 * 16
-    x = np.full((width, ROWS) if few else (2, width), ABSENT)
-    e = np.zeros((width, ROWS) if few else (1, width), np.float32)
+    width = k + k % 2
+    x = np.full((width, ROWS), ABSENT)
+    e = np.zeros((width, ROWS), np.float32)
     nodes, kinds = histogram.shape[0], per.shape[0]
     best = np.zeros(ROWS, np.float32)
     shape = np.ones((3, ROWS), np.float32)
@@ -193,32 +210,47 @@ def curve_sums(
     u, correct, mean_x = np.zeros(ROWS), np.zeros(ROWS), np.zeros(ROWS)
     for start in range(0, n, ROWS):
         rows = min(ROWS, n - start)
-        if few:
-            bad = _narrow_tile(
-                z, start, rows, unit, thresholds, labels, scales, lengths, x, e, best, shape,
-                single, moments,
-            )  # fmt: skip
-        else:
-            bad = _wide_tile(
-                z, start, rows, unit, thresholds, labels, scales, lengths, x, e, best, shape,
-                single, moments,
-            )  # fmt: skip
+        bad = _narrow_tile(
+            z, start, rows, unit, thresholds, labels, scales, lengths, x, e, best, shape, single,
+            moments,
+        )  # fmt: skip
         if bad >= 0:
             return start + bad
-        for b in range(ROWS):
-            u[b] = weight[start + b] if b < rows else 0.0
-        if labels.shape[0]:
-            for b in range(rows):
-                correct[b] = 1.0 if best[b] == labels[start + b] else 0.0
-        _add_totals(u, shape, mean_x, single, pairs, rows, totals, per)
-        for q in range(nodes):
-            r0, mean, variance = moments[q, 0], moments[q, 1], moments[q, 2]
-            _shares(r0, share, log)
-            _means(r0, mean, share)
-            _variances(r0, variance, mean, share)
-            _add_confidence(r0, mean, variance, share, u, confidence[q])
-            for w in range(kinds):
-                _add_pairs(log, mean, variance, pairs[w, 0], pairs[w, 1], curves[q, w])
-            if histogram.shape[2]:
-                _add_bins(share, u, correct, rows, histogram[q])
+        _add_tile(
+            rows, start, weight, labels, best, shape, single, moments, u, correct, mean_x, pairs,
+            share, log, totals, per, curves, confidence, histogram,
+        )  # fmt: skip
+    return -1
+
+
+@kernel
+def wide_curve_sums(
+    z: Any, weight: Any, thresholds: Any, labels: Any, unit: Any, scales: Any, lengths: Any,
+    totals: Any, per: Any, curves: Any, confidence: Any, histogram: Any,
+) -> int:  # fmt: skip
+    """`kernels.curve_sums` for many classes."""
+    n, k = z.shape
+    width = (k + 15) // 16 * 16
+    x = np.full((2, width), ABSENT)
+    e = np.zeros((1, width), np.float32)
+    nodes, kinds = histogram.shape[0], per.shape[0]
+    best = np.zeros(ROWS, np.float32)
+    shape = np.ones((3, ROWS), np.float32)
+    single = np.zeros((kinds, 2, ROWS), np.float32)
+    pairs = np.zeros((kinds, 2, ROWS))
+    share, log = np.zeros(ROWS, np.float32), np.zeros(ROWS, np.float32)
+    moments = np.zeros((nodes + 2 * scales.shape[0], 3, ROWS), np.float32)
+    u, correct, mean_x = np.zeros(ROWS), np.zeros(ROWS), np.zeros(ROWS)
+    for start in range(0, n, ROWS):
+        rows = min(ROWS, n - start)
+        bad = _wide_tile(
+            z, start, rows, unit, thresholds, labels, scales, lengths, x, e, best, shape, single,
+            moments,
+        )  # fmt: skip
+        if bad >= 0:
+            return start + bad
+        _add_tile(
+            rows, start, weight, labels, best, shape, single, moments, u, correct, mean_x, pairs,
+            share, log, totals, per, curves, confidence, histogram,
+        )  # fmt: skip
     return -1

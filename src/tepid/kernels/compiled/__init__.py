@@ -1,0 +1,1 @@
+"""The kernels in numba; `tepid.kernels` decides when they are loaded."""
