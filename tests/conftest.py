@@ -1,7 +1,5 @@
 """Seeds and small data; no logic."""
 
-import importlib.util
-import os
 import sys
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import tepid
 from tepid.cli import main
 from tepid.kernels import tiers
 from tests import mending
+from tests.needs import same_kernels
 
 SHARED = Path(__file__).parents[2] / "shared" / "logits"
 
@@ -30,8 +29,7 @@ settings.load_profile("tepid")
 @pytest.fixture(scope="session", autouse=True)
 def _one_tier():
     """In this process one tier serves, numba if it is there: it must not change during a test."""
-    default = "numba" if importlib.util.find_spec("numba") else "numpy"
-    with tiers.using(os.environ.get(tiers.ENVIRONMENT) or default):
+    with tiers.using(same_kernels()[tiers.ENVIRONMENT]):
         yield
 
 

@@ -1,9 +1,12 @@
-"""Packages that a test cannot do without."""
+"""What a test cannot do without: packages, and the kernels of another process."""
 
 import importlib
+import importlib.util
 import os
 
 import pytest
+
+from tepid.kernels import tiers
 
 
 def needed(name):
@@ -11,3 +14,9 @@ def needed(name):
     if os.environ.get("CI"):
         return importlib.import_module(name)
     return pytest.importorskip(name, reason=f"{name} is not installed")
+
+
+def same_kernels():
+    """The environment for a process whose numbers are compared with those of the tests."""
+    default = "numba" if importlib.util.find_spec("numba") else "numpy"
+    return {tiers.ENVIRONMENT: default} | os.environ

@@ -1,11 +1,9 @@
 """The benchmark of evidence on generated sets; `calibrate` on real ones against an oracle."""
 
 import csv
-import importlib.util
 import itertools
 import json
 import math
-import os
 import subprocess
 import sys
 import warnings
@@ -15,6 +13,7 @@ import numpy as np
 import pytest
 
 import tepid
+from tests.needs import same_kernels
 from tests.posterior_truth import Oracle
 from tests.scripts import benchmark
 
@@ -32,10 +31,8 @@ SIX = (
 def _run(folders, place, *options):
     command = [sys.executable, SCRIPT, *folders, "--results", place, *options]
     # A process may change to numba at any time, and with it the last digits.
-    tier = "numpy" if importlib.util.find_spec("numba") is None else "numba"
-    one_tier = os.environ | {"TEPID_KERNELS": tier}
     done = subprocess.run(
-        [*map(str, command)], capture_output=True, text=True, check=False, env=one_tier
+        [*map(str, command)], capture_output=True, text=True, check=False, env=same_kernels()
     )
     assert done.returncode == 0, done.stderr
     return json.loads((place / "evidence.json").read_text())

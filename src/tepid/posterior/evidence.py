@@ -173,7 +173,7 @@ def _beside_labels(rows: Source, labels: Any, name: str, layout: Layout, table: 
 
 def _are_whole(values: Any) -> bool:
     """Whether an array or a tensor has whole numbers by its type."""
-    dtype = getattr(values, "dtype", None)
+    dtype: Any = getattr(values, "dtype", None)
     if hasattr(dtype, "is_floating_point"):  # of PyTorch
         return not dtype.is_floating_point
     return getattr(dtype, "kind", "f") in "iub"
