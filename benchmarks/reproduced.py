@@ -123,11 +123,11 @@ def converged(result: dict[str, Any]) -> str:
         f"is above that of UTS on {len(ahead) or 'none'}"
         + (f", by {max(c['above_uts'] for c in ahead):.5f} at most" if ahead else "")
         + f". In a single split of the {len(large)} sets with at least 2000 rows to fit on, it is "
-        f"never above it by more than {most['most_above_uts']:.4f}; {beyond} of the paper's {rows} "
-        "differences are larger than that whatever was rounded. What TS loses against the best T "
-        f"of the reported rows is {lost:.1f} · 10⁻⁴ on average. By ECE, which "
-        f"TS does not minimise, UTS is ahead in {lower} of {listed} rows of the "
-        f"paper and on {better} of the {len(every)} sets here."
+        f"never above it by more than {most['most_above_uts']:.4f}. Of the paper's {rows} "
+        f"differences, {beyond} are larger than that, whatever the rounding. Against the best T of "
+        f"the scored rows, TS loses {lost:.1f} · 10⁻⁴ on average. TS does not minimize the ECE: by "
+        f"ECE, UTS is ahead in {lower} of {listed} rows of the paper and on {better} of the "
+        f"{len(every)} sets here."
     )
     return textwrap.fill(sentence, 100)
 

@@ -29,7 +29,7 @@ def published(row: paper.Published) -> dict[str, Any]:
 
     The NLL is convex in 1/T and is log K at 1/T = 0, so its slopes between the temperatures that
     the paper gives must rise with 1/T. `above` is how much worse than UTS the paper's TS is: the
-    converged TS, which minimises the NLL, would be no worse but for the 1/(2N) of fitting.
+    converged TS, which minimizes the NLL, would be no worse but for the 1/(2N) of fitting.
     """
     nll = {name: row.get(name, "nll")[0] for name in ("uncalibrated", "temperature", "uts")}
     t = {name: row.get(name, "temperature")[0] for name in nll} | {"uncalibrated": 1.0}

@@ -63,9 +63,9 @@ def warmup(result: dict[str, Any]) -> str:
     """What the rule of a warm-up costs."""
     median, sets = result["median"], len(result["sets"])
     sentence = (
-        f"On {sets} real sets of logits, {result['samples']} rows drawn {result['draws']} times "
-        f"from each, T from kept logits was {100 * median['kept']:.1f} % from that of all rows "
-        f"(root mean square, median set), and T from two summaries "
+        f"On {sets} real sets of logits, T was fitted to {result['samples']} random rows, "
+        f"{result['draws']} times for each set. T from kept logits differs from T of all rows by "
+        f"{100 * median['kept']:.1f} % (root mean square, median set), and T from two summaries by "
         f"{100 * median['halved']:.1f} %."
     )
     return textwrap.fill(sentence, 100)
@@ -121,7 +121,7 @@ def decisions(found: dict[str, Any]) -> str:
     cell = f"{conformal['coverage']:.3f} ± {conformal['error']:.3f}"
     lines.append(("100 labels, split conformal", *[""] * 5, cell, ""))
     head = (
-        "you have", "precision, wanted 0.95", "sets short", "accepted", "cautious: sets short",
-        "accepted", "coverage of sets, wanted 0.95", "error of the accuracy",
+        "you have", "precision, target 0.95", "sets short", "accepted", "cautious: sets short",
+        "accepted", "coverage of sets, target 0.95", "error of the accuracy",
     )  # fmt: skip
     return table(head, lines)

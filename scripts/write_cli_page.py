@@ -21,7 +21,7 @@ _HEAD = """\
 Installing tepid brings the command `tepid`; `python -m tepid` is the same.
 
 - Logits are arrays or tables in files of any known format, folders, globs or URLs:
-  [Files and tables](files-and-shards.md).
+  [file formats](file-formats.md).
 - `--json` prints JSON instead of tables; progress, notes and errors go to standard error.
 - Bad input ends a command with one sentence that names the file, the row and the value, and with
   exit code 2. Ctrl-C ends it with exit code 130. Files are written atomically.

@@ -4,8 +4,8 @@ Row sums are float32: their last digits depend on the vector width of the proces
 it multiplies and adds in one step. A tolerance below these bounds tests the processor.
 
 The same rows in another order, in blocks or on more threads have identical row sums. Only float64
-sums differ then, and T agrees to 1e-9 (docs/any-size.md). Rows that are rounded anew, because they
-were scaled, shifted, masked or their classes reordered, agree to `apart`.
+sums differ then, and T agrees to 1e-9 (docs/large-data.md). Rows that are rounded again, because
+they were scaled, shifted, masked or their classes reordered, agree to `apart`.
 """
 
 # The absolute error of a mean confidence: `tepid.summaries.Curve` states it relative to 1 - max p.

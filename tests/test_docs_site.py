@@ -197,6 +197,7 @@ def small_data(tmp_path, monkeypatch, fashion):
     np.save("masks.npy", labels.reshape(4, 10, 10))
     np.savez("pixels.npz", logits=logits, labels=labels, image=np.arange(400) // 100)
     Path("classes.txt").write_text("\n".join(tepid.demo.fashion()["names"]))
+    Path("texts.txt").write_text("".join(f"photos/{row:03}.png\n" for row in range(400)))
     np.save("north.npy", logits[:250])
     np.save("south.npy", logits[250:])
     Path("photos").mkdir()
@@ -244,7 +245,7 @@ def _commands(page):
     text = page.read_text(encoding="utf-8")
     blocks = re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     lines = [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
-    if page.name == "what-do-you-have.md":
+    if page.name == "evidence.md":
         lines += re.findall(r"\| `(tepid [^`]*)` \|", text)
     return [shlex.split(line)[1:] for line in lines if line.startswith("tepid ")]
 
@@ -276,8 +277,8 @@ def test_the_commands_of_a_page_run(page, tepid_here):
 
 
 def test_the_pages_that_should_have_commands_do():
-    assert {"index", "what-do-you-have", "command-line", "groups"} <= {p.stem for p in SAYING}
-    assert _commands(DOCS / "what-do-you-have.md")
+    assert {"index", "evidence", "command-line"} <= {p.stem for p in SAYING}
+    assert _commands(DOCS / "evidence.md")
 
 
 @pytest.mark.slow
@@ -286,7 +287,7 @@ def test_the_site_is_built_strictly_and_asks_nothing_of_a_network(tmp_path):
     pytest.importorskip("mkdocstrings_handlers.python", reason="make docs installs it")
     for name in ("docs", "src", "scripts"):
         shutil.copytree(ROOT / name, tmp_path / name)
-    for name in ("mkdocs.yml", "CHANGELOG.md"):
+    for name in ("mkdocs.yml", "CHANGELOG.md", "CONTRIBUTING.md"):
         shutil.copy(ROOT / name, tmp_path)
     command = [sys.executable, "-m", "zensical", "build", "--strict"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -1,12 +1,8 @@
 """Hugging Face data for `tepid.torch.calibrate`: data sets, tokenizers and predictions."""
 
-import contextlib
-import io
-import re
 import subprocess
 import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -304,22 +300,6 @@ def test_places_that_the_trainer_filled_up_are_no_rows():
     found = calibrate(nn.Identity(), _prediction(z, y), labels=True, class_axis=-1)
     assert found.calibration.samples == there.sum()
     assert _value(found) == pytest.approx(tepid.calibrate(z[there], y[there]).value, rel=1e-9)
-
-
-def test_the_guide_prints_what_it_says(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    page = (Path(__file__).parents[1] / "docs" / "hugging-face.md").read_text(encoding="utf-8")
-    block = r"```python\n(.*?)```(?:\s*<!-- output -->\n```text\n(.*?)```)?"
-    names, checked = {}, 0
-    for code, said in re.findall(block, page, re.DOTALL):
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(code, names)  # the page's own example
-        assert printed.getvalue() == said
-        checked += bool(said)
-    assert checked == 3
-    low, high = names["calibrated"].calibration.interval
-    assert low < 3 < high
 
 
 # What is refused, and what is not imported.

@@ -679,12 +679,13 @@ def test_rows_of_a_log_to_label_have_its_ids(tmp_path, samples, tepid_here):
 
 
 def test_the_tables_of_the_guide_come_from_the_benchmark():
-    page = (ROOT / "docs" / "language-models.md").read_text(encoding="utf-8")
+    pages = ("language-models.md", "benchmarks.md")
+    text = "".join((ROOT / "docs" / page).read_text(encoding="utf-8") for page in pages)
     found = json.loads((ROOT / "benchmarks" / "results" / "llm.json").read_text())
     readme = benchmark("readme")
     for make in readme.OF_LANGUAGE_MODELS:
         content = f"<!-- {make.__name__}: benchmarks/results/llm.json -->\n{make(found)}\n<!-- end"
-        assert content in page, make.__name__
+        assert content in text, make.__name__
     assert found["command"] == "python benchmarks/llm.py shared/llm"
 
 
