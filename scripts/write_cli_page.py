@@ -14,18 +14,19 @@ from tepid.cli.app import app
 
 PAGE = Path(__file__).parents[1] / "docs" / "command-line.md"
 _HEAD = """\
-# The command line
+# Command line
 
 <!-- Written by scripts/write_cli_page.py from the commands themselves. -->
 
-Installing tepid brings the command `tepid`; `python -m tepid` is the same.
+Installing tepid installs the command `tepid`; `python -m tepid` is the same.
 
-- Logits are arrays or tables in files of any known format, folders, globs or URLs:
-  [file formats](file-formats.md).
+- Logits are files, folders, globs or URLs; [file formats](file-formats.md) lists the formats.
+- `file.npz#scores` is the array (member) `scores` of `file.npz`.
 - `--json` prints JSON instead of tables; progress, notes and errors go to standard error.
 - Bad input ends a command with one sentence that names the file, the row and the value, and with
   exit code 2. Ctrl-C ends it with exit code 130. Files are written atomically.
-- The number of threads is `--threads`, else the environment variable `TEPID_THREADS`.
+- `--threads` sets the number of threads; its default is the environment variable
+  `TEPID_THREADS`, or one thread per processor.
 - {epilog}
 
 | command | what it does |

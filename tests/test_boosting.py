@@ -284,7 +284,7 @@ def test_they_go_through_pipelines_searches_clones_and_pickles(trained):
 
 def test_one_that_is_not_fitted_is_trained_first(trained):
     model, X, y = trained
-    with pytest.warns(CalibrationWarning, match="trained on the rows its temperature was found on"):
+    with pytest.warns(CalibrationWarning, match="trained on the rows that T was fitted to"):
         fitted = CalibratedClassifier(clone(model), accuracy=0.8).fit(X, y)
     expected = clone(model).fit(X, y)
     np.testing.assert_array_equal(fitted.predict(X), expected.predict(X))

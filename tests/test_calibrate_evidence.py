@@ -234,7 +234,9 @@ def test_models_that_settle_nothing_are_reported(same):
     always = np.where(same, Z.argmax(axis=1), (Z.argmin(axis=1)))
     t = fit(Z, reference=always)
     if same:  # agreement with every prediction asks for T = 0
-        assert any("No temperature comes from the reference" in sentence for sentence in t.warnings)
+        assert any(
+            "No temperature could be fitted to the reference" in sentence for sentence in t.warnings
+        )
         assert "reference" not in t.evidence
     assert 0 < t.value < math.inf
 

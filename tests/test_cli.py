@@ -267,7 +267,7 @@ def test_a_header_of_numbers_is_asked_for(made, tepid_here):
     _write_csv("numbered.csv", ["0", "1", "2", "3"], z)
     code, out, err = tepid_here("fit", "numbered.csv")
     assert (code, out) == (2, "")
-    assert "say --header or --no-header" in err
+    assert "pass --header or --no-header" in err
     for option, rows in (("--header", z), ("--no-header", np.vstack([[0, 1, 2, 3], z]))):
         printed = _json(tepid_here("fit", "numbered.csv", option, "--method", "uts", "--json"))
         assert printed["samples"] == len(rows)
@@ -417,7 +417,7 @@ def test_too_many_rows_are_scored_by_sums_alone(tepid_here):
     t.save("many.json")
     code, out, err = tepid_here("score", "many.npy", "labels.npy", "-c", "many.json", "--json")
     assert code == 0
-    assert "too many rows to hold at once: sums alone, without intervals" in err
+    assert "too many rows to keep in memory, so the measures have no intervals" in err
     printed = json.loads(out)
     assert set(printed) == {"samples", "before", "after"}
     assert printed["samples"] == rows + 1

@@ -530,7 +530,9 @@ def test_logits_alone_decide_nothing_and_the_error_names_the_next_step(rows):
 
 
 def test_models_that_are_not_used_alone_decide_nothing_either(rows):
-    with pytest.warns(tepid.CalibrationWarning, match="No temperature comes from the models"):
+    with pytest.warns(
+        tepid.CalibrationWarning, match="No temperature could be fitted to the models"
+    ):
         weak = tepid.calibrate(4 * rows, models=[rows / 10])
     assert weak.status == "not-identified"
     with pytest.raises(tepid.InputError, match="reference="):

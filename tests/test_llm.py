@@ -623,7 +623,7 @@ def test_the_commands_take_logs(tmp_path, samples, tepid_here):
     code, out, err = tepid_here("fit", samples, "--reference", base, "-o", calibration)
     assert code == 0, err
     assert "reference" in out
-    assert "no answer of reference for 2 of 400 rows" in err
+    assert "reference has no answer for 2 of 400 rows" in err
     code, out, err = tepid_here("fit", samples, "--labels", "target", "--groups", "task", "--json")
     assert code == 0, err
     assert json.loads(out)["groups"].keys() == {"mmlu"}

@@ -278,7 +278,7 @@ def test_uts_says_where_it_was_measured_to_fail(fashion, network):
     assert tepid.uts(confident).warnings == ()
     few = tepid.uts(confident[:999]).warnings
     assert len(few) == 1
-    assert "below 1000 rows and there are 999" in few[0]
+    assert "fewer than 1000 rows; there are 999" in few[0]
     assert tepid.uts(confident[:1000]).warnings == ()
     low = tepid.uts(unsure).warnings
     assert len(low) == 1
@@ -318,10 +318,10 @@ def test_a_stream_that_ends_outside_its_window_is_at_the_bound(network):
     z, y = network
     t = tepid.temperature_scaling(iter([1000 * z]), y)
     assert (t.status, t.value) == ("at-bound", 32.0)
-    assert "above the range that was summed" in t.warnings[0]
+    assert "above the range that was searched" in t.warnings[0]
     t = tepid.temperature_scaling(iter([1e-4 * z]), y)
     assert (t.status, t.value) == ("at-bound", 1 / 32)
-    assert "below the range that was summed" in t.warnings[0]
+    assert "below the range that was searched" in t.warnings[0]
 
 
 def test_bad_arguments_are_named():

@@ -355,7 +355,7 @@ def test_with_labels_the_report_says_what_they_settle(page, fashion):
         f"implies an accuracy of {100 * t.implied_accuracy:.2f} %",
         f"The accuracy by the labels of the 10,000 rows of this report is {100 * accuracy:.2f} %.",
         f"{100 * tepid.metrics.ece(tepid.summaries.Reliability.of_logits(z, y)):.2f} %",
-        "which flatters it a little",
+        "scores are slightly too good",
         f"{tepid.uts(z).value:.4f}",
         f"{tepid.calibrate(z).value:.4f}",
         f"{tepid.match_accuracy(z, accuracy).value:.4f}",
@@ -427,7 +427,7 @@ def test_a_calibration_that_is_given_is_what_the_report_is_about(page, network):
         "uncalibrated", "accuracy", "uts", "uts (2)",
     ]  # fmt: skip
     assert f"Check T = {given[0].value:.4g} before" in made.said.replace("\u00a0", " ")
-    assert "flatters" not in made.said
+    assert "slightly too good" not in made.said
     t = made.data["stops"]["t"]
     assert t[made.data["start"]] == pytest.approx(given[0].value, rel=1e-8)
 

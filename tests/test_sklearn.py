@@ -611,10 +611,10 @@ def test_an_estimator_that_is_fitted_is_used_as_it_is(trained):
 def test_an_estimator_that_is_not_fitted_is_trained_first_and_that_is_said(trained):
     _, X, y = trained
     untrained = GaussianNB()
-    with pytest.warns(CalibrationWarning, match="trained on the rows its temperature was found on"):
+    with pytest.warns(CalibrationWarning, match="trained on the rows that T was fitted to"):
         CalibratedClassifier(untrained, accuracy=0.8).fit(X, y)
     assert not hasattr(untrained, "classes_")
-    with pytest.warns(CalibrationWarning, match="trained on the rows its temperature was found on"):
+    with pytest.warns(CalibrationWarning, match="trained on the rows that T was fitted to"):
         fitted = CalibratedClassifier(untrained, accuracy=0.8).fit(X, y, np.arange(len(X)) % 2)
     assert not hasattr(untrained, "classes_")
     every_second = GaussianNB().fit(X[1::2], y[1::2])
@@ -745,7 +745,7 @@ def test_nothing_is_said_where_nothing_is_doubtful(network, trained):
 def test_decisions_without_probabilities_have_no_scale_of_their_own(trained):
     _, X, y = trained
     machine = LinearSVC().fit(X, y)
-    with pytest.warns(CalibrationWarning, match="has no predict_proba, so that T = 1"):
+    with pytest.warns(CalibrationWarning, match="has no predict_proba. Its decision values"):
         CalibratedClassifier(machine).fit(X)
     CalibratedClassifier(machine, accuracy=0.8).fit(X)
     CalibratedClassifier(machine).fit(X, y)

@@ -181,7 +181,7 @@ def test_a_damaged_cache_is_named_and_not_used(suffix, tmp_path):
     assert f"{path} is damaged" in found["problem"]
     status, _, err = _run(LARGE, **cache, TEPID_KERNELS="numba")
     assert status == 1
-    assert "InputError: TEPID_KERNELS=numba cannot be served" in err
+    assert "InputError: TEPID_KERNELS=numba is not possible" in err
 
 
 def test_a_cache_that_cannot_be_written_is_said_once_and_numba_compiles(tmp_path):

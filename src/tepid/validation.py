@@ -485,7 +485,7 @@ def warn_probabilities(name: str = "logits") -> None:
     """Warn that values look like probabilities and were read as logits."""
     warnings.warn(
         f"The values of {name} look like probabilities but were read as logits. If they are "
-        "probabilities, say probabilities=True (--probabilities).",
+        "probabilities, pass probabilities=True (--probabilities).",
         ProbabilityWarning,
         stacklevel=3,
     )

@@ -23,10 +23,11 @@ def ask(
     out: Annotated[Path, typer.Option("-o", "--output", help="The .csv file to write.")],
     number: Annotated[int, typer.Option("-n", "--number", min=1, help="Number of rows.")] = 25,
     texts: Annotated[
-        Path | None, typer.Option(help="A text file with a line for each row, to show beside it.")
+        Path | None, typer.Option(help="A text file with one line per row, added as a column.")
     ] = None,
     labels: Annotated[
-        Path | None, typer.Option(help="An earlier file of this command, whose labels are kept.")
+        Path | None,
+        typer.Option(help="A file that this command wrote before; its labels are kept."),
     ] = None,
     ids: options.Ids = None,
     classes: options.Classes = None,
@@ -38,7 +39,7 @@ def ask(
     class_axis: options.ClassAxis = None,
     as_json: options.Json = False,
 ) -> None:
-    """Choose random rows to label: a table with their ids and an empty column `label`.
+    """Choose random rows to label: writes their ids and an empty column `label`.
 
     With --labels, -n rows are added to those of the earlier file.
 

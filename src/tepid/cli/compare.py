@@ -36,15 +36,17 @@ def compare(
     methods: Annotated[
         str,
         typer.Option(
-            help="Methods with commas between, or all; by default those of one temperature."
+            help="Comma-separated methods, or all; by default those with one temperature."
         ),
     ] = "default",
     models: options.Models = None,
     reference: options.Reference = None,
     source: options.OlderSet = None,
-    few: Annotated[int, typer.Option(help="Number of labels of calibrate+labels.")] = 25,
+    few: Annotated[
+        int, typer.Option(help="Number of labels for the method calibrate+labels.")
+    ] = 25,
     splits: Annotated[int, typer.Option(help="Number of random splits.")] = 10,
-    fraction: Annotated[float, typer.Option(help="The part of the rows to calibrate on.")] = 0.2,
+    fraction: Annotated[float, typer.Option(help="The share of the rows to fit.")] = 0.2,
     seed: Annotated[int, typer.Option(help="Random seed of the splits.")] = 0,
     form: Annotated[
         str, typer.Option("--format", help="Output format: table, csv, latex or json.")
@@ -57,7 +59,7 @@ def compare(
     threads: options.ThreadCount = None,
     as_json: options.Json = False,
 ) -> None:
-    """Run the paper's protocol: calibrate on a random part, report on the rest.
+    """Compare methods on labeled rows: fit a random part, score the rest, and repeat.
 
     Example: tepid compare logits.npz --methods all --models other.npy
     """
@@ -137,7 +139,7 @@ def _notes(result: dict[str, Any]) -> None:
         console.note(f"{name} was left out: {reason}.")
     for name, m in result["methods"].items():
         if "refused" in m:
-            console.note(f"{name} refused {m['refused']} splits, which count as T = 1.")
+            console.note(f"{name} failed on {m['refused']} splits, which count as T = 1.")
 
 
 def _title(result: dict[str, Any]) -> str:

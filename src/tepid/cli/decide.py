@@ -35,7 +35,9 @@ Written = Annotated[
 ]
 GivenGroups = Annotated[
     str | None,
-    typer.Option(help="The group of each row: a column or member of the logits' files, or a file."),
+    typer.Option(
+        help="The group of each row: a column or array in the logits' file, or another file."
+    ),
 ]
 # A larger confusion matrix does not fit on a screen.
 _MOST_CLASSES = 20
@@ -45,17 +47,18 @@ def decide(
     logits: options.Shards,
     calibration: Calibration,
     precision: Annotated[
-        float | None, typer.Option(help="The precision wanted among accepted rows; else 0.95.")
+        float | None,
+        typer.Option(help="The precision of accepted rows; 0.95 if no target is given."),
     ] = None,
     coverage: Annotated[float | None, typer.Option(help="The share of rows to accept.")] = None,
     cost: Annotated[
-        str | None, typer.Option(help="The costs of an error and of a review: 10:1.")
+        str | None, typer.Option(help="The cost of an error and of a review, as in 10:1.")
     ] = None,
     per_class: Annotated[
-        bool, typer.Option("--per-class", help="A threshold for each predicted class.")
+        bool, typer.Option("--per-class", help="One threshold per predicted class.")
     ] = False,
     cautious: Annotated[
-        bool, typer.Option("--cautious", help="Write what the cautious threshold accepts.")
+        bool, typer.Option("--cautious", help="Write the decisions of the cautious threshold.")
     ] = False,
     classes: options.Classes = None,
     out: Written = None,
@@ -70,7 +73,7 @@ def decide(
     threads: options.ThreadCount = None,
     as_json: options.Json = False,
 ) -> None:
-    """Choose the predictions to accept, for a wanted precision, coverage or cost.
+    """Choose which predictions to accept, for a target precision, coverage or cost.
 
     Example: tepid decide logits.npy -c calibration.json --precision 0.95 -o decisions.csv
     """
@@ -102,7 +105,7 @@ def sets(
     labeled: Annotated[
         str | None,
         typer.Option(
-            help="Labeled rows that T was not fitted to, `logits` and `labels`: adds split "
+            help="A file with `logits` and `labels` that T was not fitted to: adds split "
             "conformal prediction."
         ),
     ] = None,
@@ -119,7 +122,7 @@ def sets(
     threads: options.ThreadCount = None,
     as_json: options.Json = False,
 ) -> None:
-    """Find the set of classes of each row that is expected to contain the label.
+    """Find a prediction set for each row: the classes that may be its label.
 
     Example: tepid sets logits.npy -c calibration.json --coverage 0.9 -o sets.csv
     """

@@ -41,12 +41,14 @@ def apply(
     out: Annotated[
         Path,
         typer.Option(
-            "-o", "--output", help="Probabilities: .npy, .npz, .csv or .parquet; or a folder."
+            "-o",
+            "--output",
+            help="Probabilities: a .npy, .npz, .csv or .parquet file, or a folder.",
         ),
     ],
     form: Annotated[
         str | None,
-        typer.Option("--format", help="Into a folder: npy, csv or parquet for every file."),
+        typer.Option("--format", help="File format in an output folder: npy, csv or parquet."),
     ] = None,
     groups: options.Groups = None,
     columns: options.Columns = None,
@@ -57,7 +59,7 @@ def apply(
     threads: options.ThreadCount = None,
     as_json: options.Json = False,
 ) -> None:
-    """Turn logits into calibrated probabilities, in one file or in one for each.
+    """Apply a calibration: write calibrated probabilities to a file or a folder.
 
     Example: tepid apply calibration.json logits.npy -o probabilities.npy
     """
@@ -216,10 +218,10 @@ def onnx(
     calibration: options.Calibration = None,
     data: Annotated[
         str | None,
-        typer.Option(help="Inputs to calibrate on: .npy, .npz (by input name) or a folder."),
+        typer.Option(help="Inputs of the model: .npy, .npz (one array per input) or a folder."),
     ] = None,
     logits: Annotated[
-        str | None, typer.Option(help="The output or tensor that holds the logits, by name.")
+        str | None, typer.Option(help="The name of the output or tensor with the logits.")
     ] = None,
     keep_logits: Annotated[
         bool, typer.Option("--keep-logits", help="Output calibrated logits, not probabilities.")
@@ -244,7 +246,7 @@ def onnx(
     threads: options.ThreadCount = None,
     as_json: options.Json = False,
 ) -> None:
-    """Put a temperature into an ONNX model: a saved one, or one found by running the model.
+    """Insert a temperature into an ONNX model: a saved one, or one fitted by running the model.
 
     Example: tepid onnx model.onnx --data images.npy --accuracy 0.93 -o calibrated.onnx
     """

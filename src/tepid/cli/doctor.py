@@ -14,7 +14,7 @@ _OURS = ("dev", "bench", "docs")
 
 
 def doctor(as_json: options.Json = False) -> None:
-    """Print versions, threads and which kernels serve, and how to install what is missing.
+    """Print versions, threads, the kernels in use, and how to install missing packages.
 
     Example: tepid doctor
     """

@@ -78,7 +78,7 @@ def score(
     threads: options.ThreadCount = None,
     as_json: options.Json = False,
 ) -> None:
-    """Measure confidence against labels, before and after a calibration.
+    """Print ECE, log loss and other measures on labeled rows, before and after a calibration.
 
     Example: tepid score logits.npy labels.npy -c calibration.json
     """
@@ -100,7 +100,7 @@ def score(
             scores = Scores()
             if draws:
                 console.note(
-                    "There are too many rows to hold at once: sums alone, without intervals."
+                    "There are too many rows to keep in memory, so the measures have no intervals."
                 )
     show_scores(rows.reliability, scores, as_json=as_json)
 
@@ -321,11 +321,13 @@ def report(
     calibration: Annotated[
         list[Path] | None,
         typer.Option(
-            "-c", "--calibration", help="A file that `tepid fit -o` wrote; repeatable, main first."
+            "-c",
+            "--calibration",
+            help="A file that `tepid fit -o` wrote; repeatable, the main one first.",
         ),
     ] = None,
     names: Annotated[
-        Path | None, typer.Option(help="A text file with the name of a class on each line.")
+        Path | None, typer.Option(help="A text file with one class name per line.")
     ] = None,
     images: Annotated[
         Path | None,
@@ -343,7 +345,7 @@ def report(
     threads: options.ThreadCount = None,
     as_json: options.Json = False,
 ) -> None:
-    """Write one HTML file with the findings, in which you can move the temperature.
+    """Write a report: one HTML file with the verdict, diagrams and a slider for T.
 
     Example: tepid report logits.npy -c calibration.json -o report.html
     """

@@ -211,12 +211,12 @@ def fit(
     per_label: options.PerLabel = False,
     method: Annotated[
         str | None,
-        typer.Option(help=f"One method alone: {', '.join((*EXACT, *SCALING))}."),
+        typer.Option(
+            help=f"Use a single method instead of all evidence: {', '.join((*EXACT, *SCALING))}."
+        ),
     ] = None,
     out: options.Output = None,
-    report: Annotated[
-        Path | None, typer.Option(help="Write a report on the result too: an .html file.")
-    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write a report: an .html file.")] = None,
     sample_weight: options.SampleWeight = None,
     columns: options.Columns = None,
     where: options.Where = None,
@@ -224,14 +224,14 @@ def fit(
     probabilities: options.Probabilities = False,
     class_axis: options.ClassAxis = None,
     summary: Annotated[
-        Path | None, typer.Option(help="Fit from what `tepid merge` wrote, without any rows.")
+        Path | None, typer.Option(help="Fit to a file that `tepid merge` wrote, without rows.")
     ] = None,
     threads: options.ThreadCount = None,
     engine: options.EngineName = "threads",
     scheduler: options.Scheduler = None,
     as_json: options.Json = False,
 ) -> None:
-    """Find a temperature from logits and everything else that is known.
+    """Fit a temperature to logits and other evidence: labels, an accuracy, other models.
 
     Example: tepid fit logits.npy --accuracy 186/200 -o calibration.json
     """
@@ -463,9 +463,7 @@ def _fit_scaling(data: "Source", method: str, out: Path | None, *, as_json: bool
         raise tepid.InputError(f"--groups must go with a temperature, got --method {method}")
     if method in ("matrix", "dirichlet") and (data.classes or 0) >= _MANY_CLASSES:
         weights = (data.classes or 0) ** 2
-        console.note(
-            f"There are {weights} weights to fit; this takes minutes, and a vector does not."
-        )
+        console.note(f"Fitting {weights} weights takes minutes; --method vector is faster.")
     rows = data.whole()
     function = getattr(importlib.import_module("tepid.scaling"), method)
     with console.without_array_warnings():
@@ -499,7 +497,8 @@ def _fit_scaling(data: "Source", method: str, out: Path | None, *, as_json: bool
     console.console().print(console.two_columns(table, title))
     console.notes(fitted.warnings)
     console.note(
-        f"Rows that were fitted flatter; tepid compare --methods {fitted.method} holds out."
+        f"The accuracy after is of the fitted rows and too optimistic; "
+        f"tepid compare --methods {fitted.method} scores held-out rows."
     )
     if out is not None:
         console.print_line(f"wrote {out}")

@@ -29,7 +29,7 @@ Folders = Annotated[
 
 lab = typer.Typer(
     name="lab",
-    help="The paper's experiments: train its networks and reproduce its tables.",
+    help="Reproduce the UTS paper (Mozafari et al. 2019): train its networks, print its tables.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -58,18 +58,23 @@ def _table(*columns: str) -> "Table":
 
 @lab.command()
 def train(
-    recipe: Annotated[str, typer.Argument(help="A recipe by name: `tepid lab recipes`.")],
-    data: Annotated[Path, typer.Option(help="Where the images are, or --download puts them.")],
+    recipe: Annotated[str, typer.Argument(help="The name of a recipe, from `tepid lab recipes`.")],
+    data: Annotated[
+        Path, typer.Option(help="The folder with the images; --download writes there.")
+    ],
     out: options.RunFolder,
     settings: options.Settings = None,
     seed: options.Seed = 0,
     quick: options.Quick = False,
     download: Annotated[
-        bool, typer.Option("--download", help="Fetch images and weights that are not there.")
+        bool, typer.Option("--download", help="Download missing images and weights.")
     ] = False,
     unchecked: Annotated[
         bool,
-        typer.Option("--unchecked", help="Accept files of other checksums; CIFAR's are pickles."),
+        typer.Option(
+            "--unchecked",
+            help="Accept files with other checksums; CIFAR files are pickles, which can run code.",
+        ),
     ] = False,
 ) -> None:
     """Train the network of one row of the paper's tables and write its logits and labels.
@@ -135,7 +140,7 @@ def _print_progress(told: "Progress") -> None:
 def odds(
     logits: options.Shards,
     prior: Annotated[
-        str | None, typer.Option(help="A file of the classes' frequencies; by default uniform.")
+        str | None, typer.Option(help="A file with the class frequencies; by default uniform.")
     ] = None,
     groups: options.Groups = None,
     out: options.Output = None,
@@ -182,7 +187,7 @@ def table(
     threads: options.ThreadCount = None,
     as_json: options.Json = False,
 ) -> None:
-    """Reproduce the paper's tables: its protocol on your logits, beside its own numbers.
+    """Run the paper's protocol on your logits and print the results beside its tables.
 
     Example: tepid lab table runs
     """
@@ -218,15 +223,16 @@ def figures(
         typer.Option(help="Images of the rows of one set: .npy or .npz of uint8, or .npz#member."),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Where the images of one run are, in place of --images.")
+        Path | None,
+        typer.Option(help="The folder with the images of one run, instead of --images."),
     ] = None,
     names: Annotated[
-        Path | None, typer.Option(help="A text file with the name of a class on each line.")
+        Path | None, typer.Option(help="A text file with one class name per line.")
     ] = None,
     form: Annotated[str, typer.Option("--format", help="png, svg or pdf.")] = "png",
     as_json: options.Json = False,
 ) -> None:
-    """Draw the paper's figures: the division M_k, reliability, and galleries before and after.
+    """Draw the paper's figures: the sets M_k, reliability diagrams, and example images.
 
     Example: tepid lab figures runs -o figures
     """
@@ -264,14 +270,17 @@ _SKIN = "resnet152-isic"
 @lab.command()
 def isic(
     data: Annotated[
-        Path, typer.Option(help="The challenge's folder, or an .npz with x, y and classes.")
+        Path,
+        typer.Option(
+            help="The folder of the ISIC 2018 challenge, or an .npz with x, y and classes."
+        ),
     ],
     out: options.RunFolder,
     settings: options.Settings = None,
     seed: options.Seed = 0,
     quick: options.Quick = False,
     download: Annotated[
-        bool, typer.Option("--download", help="Fetch the weights of ImageNet.")
+        bool, typer.Option("--download", help="Download the ImageNet weights.")
     ] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -313,7 +322,7 @@ def predict(
     images: Annotated[list[Path], typer.Argument(help="Photographs of skin lesions.")],
     as_json: options.Json = False,
 ) -> None:
-    """Give the calibrated probabilities of the seven skin lesions for photographs.
+    """Classify photographs of skin lesions, with calibrated probabilities.
 
     Example: tepid lab predict runs/isic photo.jpg
     """

@@ -21,43 +21,49 @@ if TYPE_CHECKING:
 
 _FILES = (
     ".npy, .npz, .csv, .parquet, .arrow, .zarr, .h5, .safetensors, .pt or .jsonl (an evaluation "
-    "log); file#member; a folder, a quoted 'pattern*', a URL."
+    "log); file#member for one array of a file; a folder, a quoted glob or a URL."
 )
-Logits = Annotated[str, typer.Argument(help=f"Logits, rows by classes: {_FILES}")]
-_SHARDS = typer.Argument(help=f"Logits, rows by classes, or several of them: {_FILES}")
+Logits = Annotated[str, typer.Argument(help=f"Logits, rows × classes: {_FILES}")]
+_SHARDS = typer.Argument(help=f"One or more files of logits, rows × classes: {_FILES}")
 Shards = Annotated[list[str], _SHARDS]
 SomeShards = Annotated[list[str] | None, _SHARDS]
 Labels = Annotated[
     str,
     typer.Argument(
-        help="Labels: a column or member of the logits' files, by default `labels`, or a file."
+        help="Labels: a column or array in the logits' file, by default `labels`, or another file."
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Probabilities = Annotated[
     bool, typer.Option("--probabilities", help="The file holds probabilities, not logits.")
 ]
 ClassAxis = Annotated[
-    int | None, typer.Option(help="Axis of the classes, for arrays of more than two dimensions.")
+    int | None,
+    typer.Option(
+        help="Axis of the classes in arrays of more than two dimensions: 1 for (n, k, h, w)."
+    ),
 ]
 Columns = Annotated[
     str | None,
     typer.Option(
-        help="The columns of a table that are the logits: a,b,c; * matches any text. The answer "
-        "options of a log of responses: A,B,C,D."
+        help="The logit columns of a table: a,b,c or 'logit_*'. For a log of responses, the answer "
+        "options: A,B,C,D."
     ),
 ]
 Where = Annotated[
-    list[str] | None, typer.Option(help="Rows of a table to read: column=value; repeatable.")
+    list[str] | None, typer.Option(help="Read only rows with column=value; repeatable.")
 ]
 Header = Annotated[
     bool | None,
     typer.Option(
-        "--header/--no-header", help="CSV: the first line is a header, or with --no-header data."
+        "--header/--no-header", help="CSV: the first line is a header; --no-header: it is data."
     ),
 ]
 ThreadCount = Annotated[
-    int | None, typer.Option("--threads", help="Number of threads; by default TEPID_THREADS.")
+    int | None,
+    typer.Option(
+        "--threads", help="Number of threads; by default TEPID_THREADS, or one per processor."
+    ),
 ]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="The file to write.")]
 Calibration = Annotated[
@@ -71,59 +77,68 @@ Models = Annotated[
 ]
 Reference = Annotated[
     str | None,
-    typer.Option(help="A stronger model on the same rows: logits, or a table of `id` and `label`."),
+    typer.Option(
+        help="A stronger model on the same rows: its logits, or a table with `id` and `label`."
+    ),
 ]
 OlderSet = Annotated[
     str | None,
-    typer.Option("--source", help="An older labeled set: a file with `logits` and `labels`."),
+    typer.Option(
+        "--source",
+        help="An older labeled set whose rows may differ: a file with `logits` and `labels`.",
+    ),
 ]
 LabeledRows = Annotated[
     str | None,
     typer.Option(
-        "--labeled", help="Labeled rows from elsewhere: a file with `logits` and `labels`."
+        "--labeled",
+        help="Labeled rows that are not among the logits: a file with `logits` and `labels`.",
     ),
 ]
 Ids = Annotated[
     str | None,
     typer.Option(
-        help="The column with the id of each row, to match rows by id; logs have ids of their own."
+        help="The column with the ids of the rows, to match rows by id; logs already have ids."
     ),
 ]
 Classes = Annotated[
     str | None,
-    typer.Option(help="The names of the classes: a,b,c, or a text file with one on each line."),
+    typer.Option(
+        help="Class names in the order of the columns: a,b,c, or a text file with one per line."
+    ),
 ]
 EngineName = Annotated[
     str, typer.Option("--engine", help="Engine: threads, or dask for a cluster.")
 ]
 Scheduler = Annotated[
-    str | None, typer.Option(help="With --engine dask: a cluster's address, tcp://HOST:8786.")
+    str | None, typer.Option(help="With --engine dask: the address of a cluster, tcp://HOST:8786.")
 ]
 Groups = Annotated[
     str | None,
     typer.Option(
-        help="One temperature per group: a column or member of the logits' files, or a file."
+        help="One temperature per group: a column or array in the logits' file, or another file."
     ),
 ]
 Clusters = Annotated[
     str | None,
     typer.Option(
-        help="Rows that belong together, such as those of one image: a column, member or file."
+        help="The image, patient or other unit of each row, if rows are not independent: a column "
+        "or array in the logits' file, or another file."
     ),
 ]
 Multilabel = Annotated[
     bool,
     typer.Option(
-        "--multilabel", help="Each column is a label of its own, with a sigmoid; one T for all."
+        "--multilabel", help="Multi-label: a sigmoid per column, and one T for all columns."
     ),
 ]
 PerLabel = Annotated[
-    bool, typer.Option("--per-label", help="As --multilabel, with a T for each label.")
+    bool, typer.Option("--per-label", help="Like --multilabel, with one T per label.")
 ]
 AllLabels = Annotated[
     str | None,
     typer.Option(
-        help="Labels: a column or member of the logits' files, or a file; empty where unknown."
+        help="Labels: a column or array in the logits' file, or another file; empty if unknown."
     ),
 ]
 Accuracy = Annotated[
@@ -131,12 +146,15 @@ Accuracy = Annotated[
     typer.Option(help="The model's accuracy: 0.93, 93%, 0.93±0.01 (or +-), 186/200, 0.91..0.95."),
 ]
 SampleWeight = Annotated[
-    str | None, typer.Option(help="Weights: a column or member of the logits' files, or a file.")
+    str | None,
+    typer.Option(
+        help="Weights of the rows: a column or array in the logits' file, or another file."
+    ),
 ]
 RunFolder = Annotated[Path, typer.Option("-o", "--output", help="The run's folder.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", help="key=value, in place of the recipe's value; repeatable."),
+    typer.Option("--set", help="key=value replaces a value of the recipe; repeatable."),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
 Quick = Annotated[

@@ -35,7 +35,7 @@ def summarize(
     scheduler: options.Scheduler = None,
     as_json: options.Json = False,
 ) -> None:
-    """Summarize rows that must stay where they are, for `tepid merge` and `tepid fit --summary`.
+    """Write sums over rows that must not be shared, for `tepid merge` and `tepid fit --summary`.
 
     Example: tepid summarize logits.npy -o sums.npz
     """
@@ -54,7 +54,8 @@ def summarize(
 
 def merge(
     summaries: Annotated[
-        list[Path], typer.Argument(help="Files that `tepid summarize` wrote, of one round.")
+        list[Path],
+        typer.Argument(help="Files that `tepid summarize` wrote, all of the same round."),
     ],
     out: _Output,
     as_json: options.Json = False,

@@ -119,10 +119,10 @@ def _decide(name: str, seconds: float, arguments: tuple[Any, ...]) -> Compiled |
         if name not in _process.loaded:
             reason = _process.failure or _unavailable() or _load(name, arguments)
             if reason is not None and tier == "numba":
-                raise InputError(f"{ENVIRONMENT}=numba cannot be served: {reason}")
+                raise InputError(f"{ENVIRONMENT}=numba is not possible: {reason}")
             if reason is not None:
                 _process.failure = reason
-                _warn(f"{reason} NumPy serves instead, which is slower; results are the same.")
+                _warn(f"{reason} NumPy is used instead, which is slower; the results are the same.")
     return _process.loaded.get(name)
 
 

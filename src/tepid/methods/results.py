@@ -26,18 +26,18 @@ _LARGEST_ERROR = 100.0
 
 _BOUND_WARNINGS = {
     "inside": "",
-    "nowhere": "Every row's logits are equal, so that every temperature gives the same result.",
-    "no-pairs": "No row reaches the threshold of UTS, so that nothing determines a temperature.",
+    "nowhere": "Every row's logits are equal, so every temperature gives the same result.",
+    "no-pairs": "No row reaches the threshold of UTS, so nothing determines a temperature.",
     "beyond-zero": (
         "No temperature is low enough: the evidence agrees with every prediction. "
-        "The value is the edge of the range."
+        "The value is the end of the range that was searched."
     ),
     "beyond-infinity": (
         "No temperature is high enough: the evidence is no better than chance. "
-        "The value is the edge of the range."
+        "The value is the end of the range that was searched."
     ),
-    "below": "The best temperature lies below the range that was summed; the value is its edge.",
-    "above": "The best temperature lies above the range that was summed; the value is its edge.",
+    "below": "The best temperature lies below the range that was searched; T is its lower end.",
+    "above": "The best temperature lies above the range that was searched; T is its upper end.",
 }
 
 
@@ -141,19 +141,21 @@ def uts_warnings(curve: Curve, tails: Tails) -> tuple[str, ...]:
     found = []
     if curve.rows < ENOUGH_ROWS:
         found.append(
-            f"UTS is biased toward high temperatures below {ENOUGH_ROWS} rows and there are "
-            f"{curve.rows:.0f}."
+            f"UTS is biased toward high temperatures with fewer than {ENOUGH_ROWS} rows; there "
+            f"are {curve.rows:.0f}."
         )
     mean = float(tails.confidence.sum() / tails.weight)
     if mean < CONFIDENT:
         found.append(
-            f"The mean confidence at T = 1 is {mean:.3f}, below {CONFIDENT}: there UTS was "
-            "measured to help and to harm about equally often. tepid.calibrate keeps T = 1 there, "
-            "and uses labels or an accuracy where they are given."
+            f"The mean confidence at T = 1 is {mean:.3f}. Below {CONFIDENT}, UTS helped and harmed "
+            "about equally often in the benchmark. tepid.calibrate keeps T = 1 in this case, "
+            "unless you give labels, an accuracy or other evidence."
         )
     if np.count_nonzero(tails.predicted) == 1:
         only = int(tails.predicted.argmax())
-        found.append(f"Every row is predicted as class {only}, so other classes carry little.")
+        found.append(
+            f"Every row is predicted as class {only}, so the rows say little about the others."
+        )
     return tuple(found)
 
 
@@ -163,7 +165,7 @@ def sensitivity_warnings(answer: Answer) -> tuple[str, ...]:
     edges = [n for n, r in zip(names, answer.readings[1:], strict=True) if r.where != "inside"]
     if not edges or answer.reading.where != "inside":
         return ()
-    return (f"With {' and '.join(edges)} the deviations no temperature in reach is best.",)
+    return (f"UTS finds no optimum in the range with {' and '.join(edges)} the deviations.",)
 
 
 # Groups.
@@ -214,8 +216,8 @@ def _shrink(own: Place, pool: Place, variance: float, groups: int) -> Place:
 def shrinkage_note(own: float, pool: float, kept: float) -> str:
     """How a group's temperature came about."""
     return (
-        f"These rows alone gave T = {own:.4g}; {100 * kept:.0f} % of its distance from the "
-        f"{pool:.4g} of all rows was kept."
+        f"These rows alone gave T = {own:.4g}. It was shrunk toward the T of all rows, "
+        f"{pool:.4g}, and keeps {100 * kept:.0f} % of the distance."
     )
 
 
@@ -249,7 +251,7 @@ def combine_groups(fits: dict[Key, Fit], source: Source, engine: Engine) -> Temp
 def _group(fit: Fit, pooled: Fit, place: Place | None) -> Temperature:
     own, all_rows = fit.temperature, pooled.temperature
     if place is None:
-        note = f"These rows alone gave no temperature ({own.status}); T is that of all rows."
+        note = f"These rows alone gave no temperature ({own.status}); the T of all rows is used."
         return dataclasses.replace(
             all_rows, samples=own.samples, warnings=(note,), sensitivity=None
         )

@@ -303,7 +303,7 @@ def with_groups(
             continue
         name, rows = str(key), RowMeans.of(each.sums.curve)
         if name not in places:
-            note = "These rows alone give no temperature of their own; T is that of all rows."
+            note = "These rows alone determine no temperature; the T of all rows is used."
             implied = float(rows.top(np.array([math.log(whole.value)]))[0])
             groups[name] = dataclasses.replace(
                 whole, samples=round(each.sums.curve.rows), implied_accuracy=implied,

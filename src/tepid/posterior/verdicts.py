@@ -96,7 +96,7 @@ def _status(answer: Answer, findings: Findings) -> Status:
 def _reason(answer: Answer, findings: Findings, helps: float | None) -> str:
     if findings.flat:
         return "Every row's logits are equal, so every temperature gives the same probabilities."
-    models = " Every model given is less confident, so that its answers are not used alone."
+    models = " Every other model is less confident, so these models are not used alone."
     extra = models if findings.weak_models and not answer.identified else ""
     if answer.kept and findings.labels_each:
         return f"Logits alone do not identify T of multi-label rows, so T = 1 is kept.{extra}"
@@ -113,7 +113,7 @@ def _reason(answer: Answer, findings: Findings, helps: float | None) -> str:
         )
     sure = f"T lowers the expected log loss with a probability of {helps:.2f}."
     if answer.tension or findings.impossible:
-        sure += " But the evidence is in doubt."
+        sure += " But the evidence is contradictory or no better than chance."
     if not answer.identified:
         return (
             f"The mean confidence is {findings.confidence:.3f}; such networks err about three "
@@ -192,13 +192,14 @@ def _warnings(answer: Answer, findings: Findings, status: Status) -> tuple[str, 
         own = answer.evidence[kind]
         found.append(f"T = {own.value:.3g} from the {kind} alone contradicts the other evidence.")
     found += [
-        f"The {kind} fits the predictions no better than chance." for kind in findings.impossible
+        f"The predictions agree with the {kind} no better than by chance."
+        for kind in findings.impossible
     ]
     if status == "weak":
         low, high = answer.density.interval
         found.append(f"The interval of T is wide: {low:.3g} to {high:.3g}.")
     if status == "at-bound":
-        found.append("The evidence asks for a T at the edge of the range that was summed.")
+        found.append("The best T lies at the edge of the range that was searched.")
     if findings.clusters == 1:
         found.append("All labels belong to one cluster, so they count as one row.")
     if findings.light:
@@ -207,13 +208,13 @@ def _warnings(answer: Answer, findings: Findings, status: Status) -> tuple[str, 
             "frequencies: normalized weights make labels count for almost nothing."
         )
     found += [
-        f"No temperature comes from the {kind}, whose answers agree with every prediction or fit "
-        "them no better than chance. Are the rows in the same order?"
+        f"No temperature could be fitted to the {kind}: the answers agree with every prediction, "
+        "or are no better than chance. Check that the rows are in the same order."
         for kind in findings.silent
     ]
     if findings.masked:
         found.append(
-            f"{findings.masked:g} rows are left out where another model names a masked class."
+            f"{findings.masked:g} rows were left out because another model predicts a masked class."
         )
     if findings.rows < findings.classes and not findings.labels_each:
         found.append(f"There are fewer rows ({findings.rows}) than classes ({findings.classes}).")

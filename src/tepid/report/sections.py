@@ -26,8 +26,8 @@ _KINDS = {
     "source": "an older labeled set",
 }
 _IN_SAMPLE = (
-    "What was found from labels is measured here on the rows that it was found from, which "
-    "flatters it a little."
+    "Temperatures that were fitted to these labels are scored here on the same rows, so their "
+    "scores are slightly too good."
 )
 
 

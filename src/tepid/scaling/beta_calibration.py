@@ -87,7 +87,7 @@ def beta(
     separable = int((nll < _NOTHING).sum())
     warnings = data_warnings(rows)
     if separable:
-        said = f"{separable} classes are told apart without error, so that no finite map is best."
+        said = f"The logits separate {separable} classes perfectly, so no finite fit is optimal."
         warnings += (said,)
     return Betas("beta", len(rows.y), len(maps), a, b, c, warnings)
 

@@ -170,7 +170,7 @@ def _fit(method: str, rows: Rows, features: Features, regularization: Regulariza
     used, warnings = _find_strength(problem, rows.z, given, first)
     table, ended = descend(problem, used, first, _TOLERANCE, _STEPS)
     if not ended:
-        warnings += (f"The descent was stopped after {_STEPS} steps, short of the optimum.",)
+        warnings += (f"The optimizer stopped after {_STEPS} steps, before it converged.",)
     return Affine(
         method,
         samples=len(rows.y),
@@ -209,14 +209,14 @@ def _find_strength(
     folds = folds_of(z)
     if not folds.any():
         return Strength(OFF_DIAGONAL[0], INTERCEPTS[0]), (
-            "All rows are the same, so that none could be left out to choose a regularization.",
+            "All rows are equal, so cross-validation could not choose a regularization.",
         )
     choice = choose_strength(problem, folds, first)
     if choice.held_out < choice.temperature:
         return choice.strength, ()
     sentence = (
-        f"On rows left out the NLL is {choice.held_out:.4f}, and {choice.temperature:.4f} "
-        "with one temperature alone, which is the better choice."
+        f"On held-out rows the NLL is {choice.held_out:.4f}, and {choice.temperature:.4f} with one "
+        "temperature, which is the better choice."
     )
     return choice.strength, (sentence,)
 

@@ -106,6 +106,6 @@ def data_warnings(rows: Rows) -> tuple[str, ...]:
     absent = k - len(np.unique(rows.y))
     if absent:
         warnings.append(
-            f"{absent} of {k} classes never occur in the labels, so that little is known of them."
+            f"{absent} of {k} classes never occur in the labels, so little is known about them."
         )
     return tuple(warnings)

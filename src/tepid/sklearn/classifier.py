@@ -30,12 +30,12 @@ from tepid.validation import Array, Float64
 
 Response = Literal["decision_function", "predict_proba"]
 _SAME_ROWS = (
-    "The estimator was trained on the rows its temperature was found on, and is surer there than "
-    "elsewhere; train it before, freeze it with FrozenEstimator, and calibrate on other rows."
+    "The estimator was trained on the rows that T was fitted to, where it is more confident than "
+    "on new rows. Train it first, wrap it in FrozenEstimator, and calibrate on other rows."
 )
 _NO_SCALE = (
-    "The estimator has no predict_proba, so that T = 1 is nothing it was trained at and logits "
-    "alone cannot settle the scale; give its accuracy, or some labels."
+    "The estimator has no predict_proba. Its decision values are not log-odds, and rows without "
+    "labels do not determine their scale: give its accuracy or some labels."
 )
 # The softmax of decisions may differ from equal probabilities by this much rounding.
 _ROUNDING = 1e-4

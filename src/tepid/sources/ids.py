@@ -99,12 +99,12 @@ def describe_unmatched(own: Array, other: Array, index: Int64, name: str) -> lis
     if (index < 0).any():
         missing = own[index < 0]
         found.append(
-            f"There is no answer of {name} for {len(missing)} of {len(own)} rows: {_some(missing)}."
+            f"{name} has no answer for {len(missing)} of {len(own)} rows: {_some(missing)}."
         )
     if len(strangers):
         found.append(
-            f"{len(strangers)} of {len(other)} rows of {name} are none of these rows: "
-            f"{_some(strangers)}."
+            f"{len(strangers)} of {len(other)} rows of {name} have ids that the logits do not "
+            f"have: {_some(strangers)}."
         )
     return found
 

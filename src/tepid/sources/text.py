@@ -133,7 +133,7 @@ def _has_header(names: list[str], name: str) -> bool:
     if len(names) > 1 and names in counts:
         raise InputError(
             f"{name} begins with {','.join(names[:3])}…, which may be a header or data: "
-            "say --header or --no-header (header=True or False in open_source)"
+            "pass --header or --no-header (header=True or False in open_source)"
         )
     return False
 
