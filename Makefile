@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo setup test coverage check docs format bench evidence decisions chaos mutants clean
+.PHONY: demo setup test coverage check docs format bench evidence decisions chaos fuzz mutants clean
 
 demo: $(VENV)/.demo ## The main job on embedded data.
 	$(BIN)/tepid demo
@@ -56,6 +56,9 @@ decisions: $(VENV)/.setup ## Thresholds, sets and expected performance on the sa
 
 chaos: $(VENV)/.setup ## A hundred kills and faults; the answer and the files must not know.
 	$(BIN)/python scripts/chaos.py
+
+fuzz: $(VENV)/.setup ## Damaged files for every reader; COUNT=2000 for a short run, otherwise the campaign.
+	$(BIN)/python -m fuzz $(if $(COUNT),--count $(COUNT))
 
 mutants: $(VENV)/.setup ## Break the summaries one operator at a time; a test must notice each.
 	$(BIN)/python scripts/mutants.py

@@ -303,7 +303,7 @@ def test_a_stream_that_cannot_be_read_again_gives_what_its_curve_gives(fashion):
     again = tepid.temperature_scaling(z, y)
     once = tepid.temperature_scaling(iter(np.split(z, 7 * [0] + [5000])), y)
     assert once.value == pytest.approx(again.value, rel=apart(once, again))
-    assert once.precision == 2e-4
+    assert once.precision == 4e-4
     assert again.precision == 5e-6
     assert once.interval is None
     assert once.implied_accuracy == pytest.approx(again.implied_accuracy, abs=1e-4)

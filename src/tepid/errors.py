@@ -5,9 +5,32 @@ import importlib
 from collections.abc import Iterator
 from typing import Any
 
+# A longer sentence loses its middle, which is mostly a value that the input holds.
+_LONGEST = 600
+
+
+def one_line(text: str) -> str:
+    """Text on one line: control characters as Python writes them, and cut if it is long.
+
+    Names of files, columns, groups and classes may hold line breaks.
+    """
+    text = _cut(text)
+    if not text.isprintable():
+        text = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+    return _cut(text)
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[: _LONGEST - 200]} … {text[-190:]}"
+
 
 class InputError(ValueError):
-    """Input that cannot be used; the message is one sentence for the person who gave it."""
+    """Input that cannot be used; the message is one sentence, on one line, for its giver."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
 
 
 class RowError(InputError):

@@ -17,7 +17,7 @@ import numpy as np
 
 from tepid import errors, kernels, shapes, tables, validation
 from tepid.errors import InputError
-from tepid.store import atomic_write
+from tepid.store import atomic_write, check_regular
 
 if TYPE_CHECKING:
     from tepid.decisions import (
@@ -541,6 +541,7 @@ def load(path: str | os.PathLike[str]) -> Temperature:
     """The temperature that `Temperature.save` wrote; every field is checked."""
     if Path(path).suffix.lower() == ".npz":
         raise InputError(f"{path} must be a temperature in .json, got .npz; see tepid.scaling.load")
+    check_regular(path)
     try:
         stored = json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError):

@@ -176,6 +176,7 @@ def class_names(text: str | None, source: "Source") -> list[str] | None:
 
 def read_lines(path: Path) -> list[str]:
     """The lines of a text file."""
+    importlib.import_module("tepid.store").check_regular(path)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except ValueError:

@@ -25,7 +25,7 @@ def main() -> None:
 def run() -> None:
     """Run the command in `sys.argv`; bad input ends it with one sentence and exit code 2."""
     from tepid.cli.app import app  # noqa: PLC0415  # loading it takes time; see above
-    from tepid.errors import InputError  # noqa: PLC0415  # the same
+    from tepid.errors import InputError, one_line  # noqa: PLC0415  # the same
 
     _repair_streams()
     try:
@@ -33,7 +33,8 @@ def run() -> None:
     except InputError as error:
         _fail(str(error))
     except OSError as error:
-        _fail((error.strerror or str(error)) + (f": {error.filename}" if error.filename else ""))
+        place = f": {error.filename}" if error.filename else ""
+        _fail(one_line((error.strerror or str(error)) + place))
 
 
 def _fail(sentence: str) -> NoReturn:

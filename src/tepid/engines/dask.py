@@ -13,8 +13,11 @@ from functools import partial
 from itertools import accumulate
 from typing import Any
 
-import dask
-from dask.delayed import delayed
+try:
+    import dask
+    from dask.delayed import delayed
+except ImportError:
+    raise ImportError("tepid.engines.dask needs Dask: pip install 'tepid[dask]'") from None
 
 from tepid.engines.engine import Progress, Summary, add_up, finish, summarize_all
 from tepid.engines.threads import Threads

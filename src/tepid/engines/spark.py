@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pyspark import TaskContext
+try:
+    from pyspark import TaskContext
+except ImportError:
+    raise ImportError("tepid.engines.spark needs PySpark: pip install 'tepid[spark]'") from None
 
 from tepid.engines.engine import Progress, Summary, Total, add_up, finish, summarize_all
 from tepid.engines.threads import Threads

@@ -10,9 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from torch import Tensor, nn
+
+try:
+    import torch
+    from torch import Tensor, nn
+except ImportError:
+    raise ImportError("tepid.lab.images needs PyTorch: pip install 'tepid[lab]'") from None
 
 from tepid.errors import InputError
 from tepid.validation import Array, Int64

@@ -4,8 +4,11 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-import torch
-from torch import Tensor, nn
+try:
+    import torch
+    from torch import Tensor, nn
+except ImportError:
+    raise ImportError("tepid.lab.networks needs PyTorch: pip install 'tepid[lab]'") from None
 
 from tepid.errors import InputError
 from tepid.lab.images import import_torchvision

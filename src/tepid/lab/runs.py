@@ -15,8 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+
+try:
+    import torch
+    from torch import Tensor, nn
+except ImportError:
+    raise ImportError("tepid.lab.runs needs PyTorch: pip install 'tepid[lab]'") from None
 
 from tepid.errors import InputError
 from tepid.lab import datasets, lesions, networks

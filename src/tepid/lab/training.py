@@ -17,9 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-import torch.distributed as dist
-from torch import Tensor, nn
+
+try:
+    import torch
+    import torch.distributed as dist
+    from torch import Tensor, nn
+except ImportError:
+    raise ImportError("tepid.lab.training needs PyTorch: pip install 'tepid[lab]'") from None
 
 from tepid.errors import InputError
 from tepid.lab import networks, runs

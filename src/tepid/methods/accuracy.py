@@ -13,12 +13,13 @@ from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
 from tepid.methods.passes import Key, Pass, Passes, group_weights, run_by_group
 from tepid.methods.results import Fit, combine_groups, matching_error, to_temperature
-from tepid.methods.search import Question, read_off, readings_of, search
+from tepid.methods.search import Question, read_off, search
 from tepid.sources import Batch, Source, open_source
 from tepid.summaries.clusters import ClusterSums, confidences
 from tepid.summaries.curve import Curve
 from tepid.summaries.optimum import (
     Reading,
+    confidence_interpolation,
     confidence_precision,
     confidence_step,
     matching_confidence,
@@ -119,7 +120,7 @@ def parse_accuracy(text: str) -> Accuracy:
     Counted(correct=186, checked=200)
     """
     plain = text.replace("+-", "±").replace("+/-", "±")
-    if counted := re.fullmatch(r"\s*([0-9]+)\s*/\s*([0-9]+)\s*", plain):
+    if counted := re.fullmatch(r"\s*([0-9]{1,15})\s*/\s*([0-9]{1,15})\s*", plain):
         return Counted(int(counted[1]), int(counted[2]))
     if ends := re.fullmatch(rf"{_NUMBER}\.\.{_NUMBER}", plain.replace("...", "..")):
         return Range(*_numbers(text, ends.groups()))
@@ -240,7 +241,7 @@ def match_accuracy(
 
 def matched_temperature(curve: Curve, accuracy: float) -> Temperature:
     """The temperature with this mean confidence, read off a curve."""
-    answer = read_off(curve, readings_of(_question(accuracy, ()), curve))
+    answer = read_off(_question(accuracy, ()), curve)
     return to_temperature(answer, "accuracy")
 
 
@@ -286,5 +287,6 @@ def _question(accuracy: float, others: tuple[Callable[[Curve], Reading], ...]) -
         read=partial(matching_confidence, accuracy=accuracy),
         step=lambda point, _: confidence_step(point, accuracy),
         precision=confidence_precision,
+        interpolation=confidence_interpolation,
         others=others,
     )

@@ -14,7 +14,7 @@ from tepid.methods.results import (
     nearest_node,
     to_temperature,
 )
-from tepid.methods.search import Answer, Question, read_off, readings_of, search
+from tepid.methods.search import Answer, Question, read_off, search
 from tepid.sources import Batch, Source, open_source
 from tepid.summaries.clusters import ClusterSums, label_scores
 from tepid.summaries.curve import Curve
@@ -87,7 +87,7 @@ def temperature_scaling(
 
 def labeled_temperature(curve: Curve) -> Temperature:
     """The temperature of least loss, read off the curve of labeled rows."""
-    answer = read_off(curve, readings_of(QUESTION, curve))
+    answer = read_off(QUESTION, curve)
     error = loss_error(curve, nearest_node(curve, answer.temperature))
     return to_temperature(answer, "temperature", error=error if answer.status == "ok" else None)
 

@@ -21,8 +21,13 @@ CONFIDENT = 0.95
 ENOUGH_ROWS = 1000
 # The normal quantile of a 95 % interval.
 NORMAL = 1.96
-# A standard error of log T above this carries no information about T.
-_LARGEST_ERROR = 100.0
+# A standard error of log T above this carries no information about T: the ends of the interval
+# would differ by a factor of 10^8.
+_LARGEST_ERROR = 5.0
+_FLAT = (
+    "The loss is nearly flat: the evidence hardly depends on the temperature, so the value is not "
+    "determined."
+)
 
 _BOUND_WARNINGS = {
     "inside": "",
@@ -51,7 +56,7 @@ class Fit:
     @property
     def known(self) -> bool:
         """Whether there is a temperature with a standard error."""
-        return self.temperature.status == "ok" and bool(self.error)
+        return self.temperature.status == "ok" and 0 < (self.error or 0.0) <= _LARGEST_ERROR
 
     @property
     def place(self) -> "Place":
@@ -62,17 +67,23 @@ class Fit:
 def to_temperature(
     answer: Answer, method: str, *, error: float | None = None, notes: tuple[str, ...] = ()
 ) -> Temperature:
-    """The temperature of an answer; with a standard error it has a 95 % interval."""
+    """The temperature of an answer; with a standard error it has a 95 % interval.
+
+    One whose standard error is so large that it carries no information is not identified.
+    """
+    vague = error is not None and error > _LARGEST_ERROR
+    status = "not-identified" if vague and answer.status == "ok" else answer.status
+    flat = (_FLAT,) if status == "not-identified" and answer.reading.where == "inside" else ()
     return Temperature(
         answer.temperature,
         method,
         samples=round(answer.curve.rows),
         classes=answer.curve.classes,
         implied_accuracy=answer.confidence,
-        status=answer.status,
-        interval=None if error is None else interval_around(answer.temperature, error),
+        status=status,
+        interval=None if error is None or vague else interval_around(answer.temperature, error),
         precision=answer.precision,
-        warnings=bound_warnings(answer) + row_warnings(answer.curve) + notes,
+        warnings=bound_warnings(answer) + flat + row_warnings(answer.curve) + notes,
     )
 
 
@@ -84,7 +95,7 @@ def loss_error(point: Curve | None, node: int = 0) -> float | None:
     if point is None or not point.curvature[0, node]:
         return None
     steepness = point.curvature[0, node] * point.lattice.nodes[node]
-    return _usable(math.sqrt(point.square[0, node]) / steepness)
+    return float(math.sqrt(point.square[0, node]) / steepness)
 
 
 def matching_error(
@@ -95,7 +106,7 @@ def matching_error(
     It adds the error of the accuracy and the sampling error of the mean confidence, whose variance
     is `sampling` where the rows are not independent.
     """
-    if point is None or point.rows < 2:
+    if point is None or point.rows < 2 or sampling == math.inf:
         return None
     mean = point.confidence[0] / point.weight
     variance = max(point.confidence_square[0] / point.weight - mean**2, 0.0)
@@ -103,7 +114,7 @@ def matching_error(
     if not slope:
         return None
     by_row = variance * point.weight_square / point.weight**2
-    return _usable(math.sqrt(max(by_row, sampling or 0.0) + known**2) / slope)
+    return float(math.sqrt(max(by_row, sampling or 0.0) + known**2) / slope)
 
 
 def nearest_node(curve: Curve, temperature: float) -> int:
@@ -114,10 +125,6 @@ def nearest_node(curve: Curve, temperature: float) -> int:
 def interval_around(temperature: float, error: float) -> tuple[float, float]:
     """The 95 % interval of a temperature whose logarithm has this standard error."""
     return temperature * math.exp(-NORMAL * error), temperature * math.exp(NORMAL * error)
-
-
-def _usable(error: float) -> float | None:
-    return None if error > _LARGEST_ERROR else float(error)
 
 
 # Warnings.

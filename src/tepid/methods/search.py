@@ -12,7 +12,14 @@ from tepid.methods.passes import Pass, Passes
 from tepid.sources import Batch
 from tepid.summaries.curve import Curve
 from tepid.summaries.lattice import Lattice
-from tepid.summaries.optimum import EXACT, INTERPOLATION, Reading, confidence_at, loss_precision
+from tepid.summaries.optimum import (
+    EXACT,
+    INTERPOLATION,
+    Reading,
+    confidence_at,
+    loss_interpolation,
+    loss_precision,
+)
 from tepid.temperature import Status
 from tepid.validation import Float64
 
@@ -24,20 +31,24 @@ _STRIDE, _FARTHEST = 12, 112
 _REACH = 8
 # A step this small leaves an error well below EXACT.
 LAST_STEP = 2e-3
+# Where rounding leaves a larger relative error, T is not identified.
+POOR = 1e-2
 
 
 @dataclass(frozen=True)
 class Question:
     """Which curve to sum, where on it the answer lies, and how to step to it from near by.
 
-    `others` are read off the same curve, to its precision. `first` is the first window, in octaves
-    of 1/T, where the data can be read again: by default T from 1/4 to 8. `curve_of` replaces the
-    curve of the thresholds and labels by another. `empty` is the error where no row counts.
+    `precision` bounds the error of T after an exact pass at a point, and `interpolation` that of
+    one read off a curve, as `others` are. `first` is the first window, in octaves of 1/T, where the
+    data can be read again: by default T from 1/4 to 8. `curve_of` replaces the curve of the
+    thresholds and labels by another. `empty` is the error where no row counts.
     """
 
     read: Callable[[Curve], Reading]
     step: Callable[[Curve, Curve], float]
     precision: Callable[[Curve], float] = loss_precision
+    interpolation: Callable[[Curve, float], float] = loss_interpolation
     others: tuple[Callable[[Curve], Reading], ...] = ()
     thresholds: Float64 | None = None
     exact_thresholds: Float64 | None = None
@@ -77,7 +88,7 @@ def search(question: Question, *, repeatable: bool = True) -> Passes[Answer]:
         question = dataclasses.replace(question, first=_ONLY)
     curve, readings = yield from locate(question, moving=repeatable)
     if not repeatable:
-        return read_off(curve, readings)
+        return read_off(question, curve, readings)
     found, *others = (_bounded(r, curve) for r in readings)
     if readings[0].where != "inside":
         confidence = yield from mean_confidence(found)
@@ -87,11 +98,15 @@ def search(question: Question, *, repeatable: bool = True) -> Passes[Answer]:
     return exact_answer(question, temperature, curve, point, readings, tuple(others))
 
 
-def read_off(curve: Curve, readings: list[Reading]) -> Answer:
+def read_off(question: Question, curve: Curve, readings: list[Reading] | None = None) -> Answer:
     """The answer read off a curve, without another pass."""
+    readings = readings_of(question, curve) if readings is None else readings
     found, *others = (reading.temperature for reading in readings)
     confidence, precision = confidence_at(curve, found), INTERPOLATION[curve.lattice.per_octave]
     status = status_of(readings[0])
+    if status == "ok":
+        precision = question.interpolation(curve, found)
+        status = status if precision <= POOR else "not-identified"
     return Answer(found, status, confidence, precision, curve, None, tuple(others), tuple(readings))
 
 
@@ -103,11 +118,24 @@ def exact_answer(
     readings: list[Reading],
     others: tuple[float, ...] = (),
 ) -> Answer:
-    """The answer at a temperature that was found from the exact sums at a point near by."""
-    move = 1.0 / temperature - point.lattice.nodes[0]
-    confidence = float(point.confidence[0] + move * point.confidence_slope[0]) / point.weight
-    precision = question.precision(point)
-    return Answer(temperature, "ok", confidence, precision, curve, point, others, tuple(readings))
+    """The answer at a temperature that was found from the exact sums at a point near by.
+
+    It is not identified where its precision is poor, or where the last step was not the last.
+    """
+    node = float(point.lattice.nodes[0])
+    confidence = float(point.confidence[0] + (1.0 / temperature - node) * point.confidence_slope[0])
+    converged = abs(math.log(temperature * node)) < LAST_STEP
+    precision = question.precision(point) if converged else 1.0
+    return Answer(
+        temperature,
+        "ok" if precision <= POOR else "not-identified",
+        confidence / point.weight,
+        precision,
+        curve,
+        point,
+        others,
+        tuple(readings),
+    )
 
 
 def mean_confidence(temperature: float) -> Passes[float]:

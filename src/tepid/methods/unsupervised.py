@@ -17,9 +17,9 @@ from tepid.methods.results import (
     to_temperature,
     uts_warnings,
 )
-from tepid.methods.search import Answer, Question, read_off, readings_of, search
+from tepid.methods.search import Answer, Question, read_off, search
 from tepid.sources import Batch, Source, open_source
-from tepid.summaries.optimum import least_loss, loss_step
+from tepid.summaries.optimum import least_loss, loss_interpolation, loss_step
 from tepid.summaries.shared import Summaries
 from tepid.summaries.tails import Tails
 from tepid.temperature import Temperature
@@ -134,6 +134,7 @@ def uts_question(tails: Tails, deviations: float = 1.0) -> Question:
     return Question(
         read=partial(least_loss, weighting=1),
         step=partial(loss_step, weighting=1),
+        interpolation=partial(loss_interpolation, weighting=1),
         others=(partial(least_loss, weighting=0), partial(least_loss, weighting=2)),
         thresholds=thresholds,
         exact_thresholds=thresholds[1:2],
@@ -160,5 +161,5 @@ def _from_summaries(summaries: Summaries) -> Temperature:
     """UTS from sums alone; raises unless their thresholds are those of the rows in them."""
     question = uts_question(summaries.tails)
     summaries.check_round(question.thresholds)
-    answer = read_off(summaries.curve, readings_of(question, summaries.curve))
+    answer = read_off(question, summaries.curve)
     return uts_result(answer, summaries.tails)

@@ -74,6 +74,7 @@ def read_log(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     An incomplete last line, left by a crash, is skipped. A chunk can be logged twice, if the
     process died after its line was written and before its state was saved. The later line counts.
     """
+    store.check_regular(path)
     *lines, _ = Path(path).read_bytes().split(b"\n")
     rows: dict[int, dict[str, Any]] = {}
     for number, line in enumerate(lines, start=1):

@@ -10,7 +10,7 @@ import numpy as np
 from tepid import kernels, validation
 from tepid.errors import InputError
 from tepid.methods.results import to_temperature, uts_warnings
-from tepid.methods.search import Question, read_off, readings_of
+from tepid.methods.search import Question, read_off
 from tepid.posterior.calibration import fit_sums, sum_labeled
 from tepid.posterior.sums import predicted_classes
 from tepid.summaries import curve
@@ -182,7 +182,7 @@ class Sums:
         Its status is not "ok" if there is none within `REACH` of the reference's.
         """
         found = self.curve
-        answer = read_off(found, readings_of(_QUESTION, found))
+        answer = read_off(_QUESTION, found)
         notes = uts_warnings(found, self.tails)
         return to_temperature(answer, "uts-online", notes=notes)
 

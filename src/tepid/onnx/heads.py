@@ -226,6 +226,11 @@ class Layout:
         return np.ascontiguousarray(z).reshape(-1, z.shape[-1])
 
 
+def _type_name(kind: int) -> str:
+    known = onnx.TensorProto.DataType
+    return str(known.Name(kind)) if kind in known.values() else f"number {kind}"
+
+
 def find_layout(
     head: Head,
     types: dict[str, TensorType],
@@ -238,7 +243,7 @@ def find_layout(
     """The layout according to the model's own Softmax, to the shape, or to the caller."""
     found = types.get(head.tensor)
     if found is None or found.kind not in FLOAT_TYPES:
-        got = "one unknown" if found is None else onnx.TensorProto.DataType.Name(found.kind)
+        got = "one unknown" if found is None else _type_name(found.kind)
         raise InputError(f"logits {head.tensor!r} must be of a floating-point type, got {got}")
     rank = None if found.sizes is None else len(found.sizes)
     if rank == 0:

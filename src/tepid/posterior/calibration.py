@@ -439,7 +439,7 @@ def fit_methods(source: Source, engine: Engine) -> tuple[dict[str, Temperature],
     question = dataclasses.replace(uts_question(sums.tails), per_octave=_PER_OCTAVE, first=_FIRST)
     curve, readings = run(locate(question), source.select(), engine)
     alone = Measured(dataclasses.replace(sums, labels=None), readings[0], None, None, None).result()
-    found = {"calibrate": alone, "uts": uts_result(read_off(curve, readings), sums.tails)}
+    found = {"calibrate": alone, "uts": uts_result(read_off(question, curve, readings), sums.tails)}
     labels = known_labels(sums.labels)
     if labels is None:
         return found, sums.tails

@@ -2,11 +2,17 @@
 
 `open_array` yields something with a shape, a dtype and slices, whatever the format. Nothing is
 unpickled. No reader allocates more than the size of its file justifies.
+
+The system ends a process that reads a page of a memory map beyond the end of its file (SIGBUS). So
+the size and the modification time of .npy and .safetensors files are checked before each batch and
+after the last, and a file that was truncated or rewritten is refused. What remains is the time
+between a check and the use of its batch.
 """
 
 import contextlib
 import dataclasses
 import math
+import platform
 import threading
 import warnings
 import zipfile
@@ -14,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +33,8 @@ from tepid.sources.spool import release
 from tepid.tables import ARGUMENTS
 from tepid.validation import Array
 
+# Formats that are memory-mapped.
+_MAPPED = (".npy", ".safetensors")
 # A .npy file is read in ranges of this many logits, so that a cluster can share a large one.
 _LOGITS_PER_PART = 1 << 26
 # Pages of a memory map that were read are released after this many bytes.
@@ -35,9 +43,38 @@ _RESIDENT = 16 << 20
 _MOST_COMPRESSION = 1100
 # Chunks of HDF5 and zarr are decompressed as a whole.
 _LARGEST_CHUNK = 1 << 30
+# Chunks of HDF5 and zarr may be missing: writers leave out those of zeros. But a small file can
+# claim any number of them, so this many may be, of this many bytes, or in proportion to the stored.
+_FEW_CHUNKS, _FEW_BYTES, _MISSING_PER_STORED = 10_000, 1 << 30, 16
+# Filters of HDF5 that do not compress; the second adds a checksum of four bytes.
+_SHUFFLE, _FLETCHER32 = 2, 3
+_ZARR_METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup")
 # NumPy parses a header as Python, in which CPython 3.11 and 3.12 fail, though rarely, where two
 # threads do so at once: https://github.com/python/cpython/issues/106905
 _ONE_HEADER_AT_A_TIME = threading.Lock()
+
+
+class FileState(NamedTuple):
+    """What changes when a file is written; on another machine only the size is comparable."""
+
+    machine: str
+    size: int
+    modified: int
+
+    @classmethod
+    def of(cls, path: str) -> "FileState | None":
+        """The state of a file that is memory-mapped; None of others, and of a URL."""
+        if paths.suffix(path) not in _MAPPED or paths.is_url(path) or not Path(path).is_file():
+            return None
+        found = Path(path).stat()
+        return cls(platform.node(), found.st_size, found.st_mtime_ns)
+
+    def check(self, path: str, name: str) -> None:
+        """Raise if the file was written since."""
+        now = FileState.of(path)
+        if now is None or now.size != self.size or (now != self and now.machine == self.machine):
+            got = "none any more" if now is None else "another size or modification time"
+            raise InputError(f"{name} must stay as it is while it is read, got {got}")
 
 
 @dataclass(frozen=True)
@@ -48,12 +85,14 @@ class ArrayFilePart:
     name: str
     members: Mapping[str, str]
     class_axis: int | None
+    state: FileState | None
     first: int
     rows: int
     portable: bool = field(default=True, init=False)
 
     def batches(self, size: int) -> Iterator[Batch]:
-        """Yield the rows."""
+        """Yield the rows; raises if the file was written since it was opened."""
+        self._check_state()
         with reading(self.name), open_array(self.path, self.members["logits"]) as array:
             beside = {
                 role: read_column(self.path, member, ARGUMENTS[role])
@@ -71,7 +110,12 @@ class ArrayFilePart:
                 cut: dict[str, Any] = {role: column[row:stop] for role, column in beside.items()}
                 start = row - self.first
                 yield Batch(logits, start=start, name=self.name, row=row, unit=unit, **cut)
+                self._check_state()
                 row = stop
+
+    def _check_state(self) -> None:
+        if self.state is not None:
+            self.state.check(self.path, self.name)
 
     def _slices(self, array: Any, size: int) -> Iterator[Array]:
         stop = self.first + self.rows
@@ -137,6 +181,7 @@ def open_file(
 ) -> tuple[list[Part], Source]:
     """The parts of a file, and a source without parts that describes it."""
     with reading(name):
+        state = FileState.of(path)
         member = member or only_member(path, name, "logits")
         members = {"logits": member} | dict(beside)
         if beside:
@@ -164,7 +209,7 @@ def open_file(
         binary=last.ndim == 1 or last.shape[-1] == 1,
     )
     step = max(1, _LOGITS_PER_PART // max(1, described.classes or 1)) if cut else max(rows, 1)
-    part = partial(ArrayFilePart, path, name, members, class_axis)
+    part = partial(ArrayFilePart, path, name, members, class_axis, state)
     return [
         part(first, min(step, rows - first)) for first in range(0, max(rows, 1), step)
     ], described
@@ -185,7 +230,8 @@ def read_column(path: str, member: str, argument: str) -> Array:
     """All of a member, flat, as the argument of this name."""
     with open_array(path, member) as array:
         values = array.asstr() if _is_hdf5_text(array) else array
-        return validation.side_column(np.asarray(values[...]), argument).reshape(-1)
+        # A copy, since a memory map would be read after the file may have changed.
+        return validation.side_column(np.array(values[...]), argument).reshape(-1)
 
 
 def _is_hdf5_text(array: Any) -> bool:
@@ -412,10 +458,62 @@ def _store_array(store: Any, member: str, path: str) -> Any:
 
 
 def _checked_chunks(array: Any, path: str) -> Any:
-    chunk = math.prod(array.chunks or (0,)) * max(array.dtype.itemsize, 1)
-    if chunk > _LARGEST_CHUNK:
-        raise InputError(f"{paths.base_name(path)} must have chunks below 1 GB, got {chunk} bytes")
+    """The array, unless it has a huge chunk or claims many chunks that are not stored."""
+    name, itemsize = paths.base_name(path), max(array.dtype.itemsize, 1)
+    chunk = tuple(array.chunks or array.shape)
+    size = math.prod(chunk) * itemsize
+    if array.chunks and size > _LARGEST_CHUNK:
+        raise InputError(f"{name} must have chunks below 1 GB, got {size} bytes")
+    if array.chunks and hasattr(array, "id"):
+        _check_hdf5_chunks(array, size, name)
+    claimed = math.prod(
+        -(-side // max(part, 1)) for side, part in zip(array.shape, chunk, strict=True)
+    )
+    if claimed <= _FEW_CHUNKS and claimed * size <= _FEW_BYTES:
+        return array  # counting is not worth it
+    stored = _count_chunks(array, path)
+    allowed = max(_MISSING_PER_STORED * stored, min(_FEW_CHUNKS, _FEW_BYTES // max(size, 1)))
+    if claimed - stored > allowed:
+        raise InputError(
+            f"{name} claims the shape {tuple(array.shape)}, but only {stored} of {claimed} chunks "
+            "are stored"
+        )
     return array
+
+
+def _check_hdf5_chunks(array: Any, size: int, name: str) -> None:
+    """Raise if a chunk cannot hold what it should: HDF5 would read beyond it."""
+    layout = array.id.get_create_plist()
+    filters = [layout.get_filter(place)[0] for place in range(layout.get_nfilters())]
+    end = array.file.id.get_filesize()
+    wrong = []
+
+    def check(chunk: Any) -> None:
+        active = [code for place, code in enumerate(filters) if not chunk.filter_mask >> place & 1]
+        extra = 4 * active.count(_FLETCHER32)
+        plain = set(active) <= {_SHUFFLE, _FLETCHER32}
+        fits = chunk.size == size + extra if plain else chunk.size > extra
+        if not fits or chunk.byte_offset + chunk.size > end:
+            wrong.append(chunk.chunk_offset)
+
+    if hasattr(array.id, "chunk_iter"):  # of HDF5 1.12.3 and later
+        array.id.chunk_iter(check)
+    if wrong:
+        raise InputError(f"{name} must have whole chunks, got a damaged one at {wrong[0]}")
+
+
+def _count_chunks(array: Any, path: str) -> int:
+    """The number of chunks that are stored."""
+    if hasattr(array, "id"):  # HDF5, which without chunks stores all values, or none yet
+        if not array.chunks:
+            return int(array.id.get_storage_size() > 0)
+        return int(array.id.get_num_chunks())
+    # The package would look for every chunk that is claimed.
+    names = map(paths.base_name, paths.list_files(f"{path}/{array.path}"))
+    files = sum(name not in _ZARR_METADATA for name in names)
+    shards = getattr(array, "shards", None) or array.chunks
+    sides = zip(shards, array.chunks, strict=True)
+    return files * int(math.prod(-(-side // part) for side, part in sides))
 
 
 def is_mapped(path: str) -> bool:
@@ -428,4 +526,4 @@ def is_mapped(path: str) -> bool:
                 [store] if hasattr(store, "shape") else [store[n] for n in _store_members(store)]
             )
             return not any(array.compressors for array in every)
-    return paths.suffix(path) in (".npy", ".safetensors")
+    return paths.suffix(path) in _MAPPED

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,15 @@ from tepid import validation
 from tepid.errors import InputError, RowError, reading
 from tepid.sources import paths
 from tepid.sources.batch import Batch, Part
+from tepid.store import check_regular
 from tepid.tables import ARGUMENTS, Columns, arrow_matrix, needs_arrow
 from tepid.validation import Array
 
 # Row groups are taken together up to this many logits: below that a task costs more than its work.
 _LOGITS_PER_PART = 1 << 24
-# Bytes of a Parquet column that are read at once.
-_BUFFER = 1 << 20
+# Bytes of a Parquet column that are read at once. Through a buffer pyarrow allocates whatever a
+# page claims, up to 2 GB, so a file of at most this size is read without, which bounds it.
+_BUFFER, _UNBUFFERED = 1 << 20, 64 << 20
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,9 @@ class ArrowPart:
         """Record batches; unlike a scan of a dataset, this never decodes a whole row group."""
         parquet = needs_arrow("pyarrow.parquet", "Reading .parquet")
         source = paths.open_seekable(self.path) if paths.is_url(self.path) else self.path
-        with parquet.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER) as file:
+        small = not paths.is_url(self.path) and Path(self.path).stat().st_size <= _UNBUFFERED
+        buffer = 0 if small else _BUFFER
+        with parquet.ParquetFile(source, pre_buffer=False, buffer_size=buffer) as file:
             groups = range(file.num_row_groups) if self.row_groups is None else self.row_groups
             many = len(self.columns.logits) > 1
             for batch in file.iter_batches(
@@ -132,6 +137,8 @@ def _ipc_reader(file: Any, options: Any = None) -> Any:
 def read_schema(path: str, name: str) -> Any:
     """The schema of a file."""
     with reading(name):
+        if not paths.is_url(path):
+            check_regular(path)
         if paths.suffix(path) == ".parquet":
             return _fragment(path).physical_schema
         pa = needs_arrow(what=f"Reading {paths.suffix(path)}")
@@ -146,8 +153,8 @@ def open_parts(path: str, name: str, columns: Columns, where: Any) -> list[Part]
     with reading(name):
         metadata = _fragment(path).metadata
         counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-        width = columns.classes or _list_width(metadata, columns.logits[0])
-    enough = _LOGITS_PER_PART // width
+        width = columns.classes or _list_width(metadata)
+    enough = max(1, _LOGITS_PER_PART // width)
     parts: list[Part] = []
     begin = first = rows = 0
     for position, count in enumerate(counts, 1):
@@ -159,16 +166,15 @@ def open_parts(path: str, name: str, columns: Columns, where: Any) -> list[Part]
     return parts or [ArrowPart(path, name, columns, 0)]
 
 
-def _list_width(metadata: Any, column: str) -> int:
-    """About how many numbers a list has, by the first row group."""
-    if not metadata.num_row_groups or not metadata.row_group(0).num_rows:
+def _list_width(metadata: Any) -> int:
+    """About how many numbers a list has, by the first row group.
+
+    The columns of a row group would tell, but on damaged ones pyarrow ends the process.
+    """
+    if not metadata.num_row_groups or metadata.row_group(0).num_rows < 1:
         return 1
     group = metadata.row_group(0)
-    for position in range(group.num_columns):
-        chunk = group.column(position)
-        if chunk.path_in_schema.startswith(f"{column}."):
-            return max(1, int(chunk.num_values) // int(group.num_rows))
-    return 1
+    return max(1, int(group.total_byte_size) // (8 * int(group.num_rows)))
 
 
 def expression(where: Any, path: str) -> Any:

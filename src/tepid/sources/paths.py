@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any, TypeGuard
 
 from tepid.errors import InputError, require
+from tepid.store import check_regular
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 TEXT = (".csv", *(f".csv{ending}" for ending in COMPRESSIONS))
@@ -96,9 +97,22 @@ def check_file(path: str, what: str) -> None:
         return
     if not Path(path).exists():
         raise InputError(f"{what} must exist, got {path}")
+    check_regular(path)
     if Path(path).is_dir() != (suffix(path) == ".zarr"):
         kind = "a folder" if Path(path).is_dir() else "a file"
         raise InputError(f"{what} {base_name(path)} must not be {kind}, got {path}")
+    if Path(path).is_dir():
+        _check_inside(path)
+
+
+def _check_inside(folder: str) -> None:
+    """Raise unless all that a store holds are regular files and folders."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):  # a loop of links ends
+                _check_inside(entry.path)
+            elif not entry.is_file():
+                check_regular(entry.path)
 
 
 def is_single(path: AnyPath) -> bool:
@@ -197,12 +211,17 @@ def _natural(path: str) -> list[Any]:
 
 def open_bytes(path: str) -> IO[bytes]:
     """The file, to be read from start to end."""
-    return _open_remote(path, stream=True) if is_url(path) else Path(path).open("rb")
+    return _open_remote(path, stream=True) if is_url(path) else _open_local(path)
 
 
 def open_seekable(path: str) -> IO[bytes]:
     """The file, to be read in any order."""
-    return _open_remote(path, stream=False) if is_url(path) else Path(path).open("rb")
+    return _open_remote(path, stream=False) if is_url(path) else _open_local(path)
+
+
+def _open_local(path: str) -> IO[bytes]:
+    check_regular(path)
+    return Path(path).open("rb")
 
 
 @contextlib.contextmanager
@@ -279,6 +298,15 @@ def _has_ranges(file: IO[bytes]) -> bool:
         file.close()
         return False
     return True
+
+
+def list_files(folder: str) -> list[str]:
+    """Every file below a folder."""
+    if not is_url(folder):
+        return [f"{root}/{name}" for root, _, names in os.walk(folder) for name in names]
+    system, path = _file_system(folder)
+    with _remote_errors(folder):
+        return [str(name) for name in system.find(path)]
 
 
 def _remote_files(url: str) -> list[str]:

@@ -259,6 +259,8 @@ def text_lines(file: Any, name: str) -> Iterator[str]:
     while line := file.readline(_LONGEST_LINE):
         if len(line) == _LONGEST_LINE:
             raise InputError(f"{name} must have lines below 64 MB, got a longer one")
+        if "\0" in line:  # which NumPy drops at the end of a text
+            raise InputError(f"{name} must be UTF-8 text, got a zero byte")
         yield line
 
 

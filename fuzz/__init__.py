@@ -1,0 +1,1 @@
+"""A seeded mutation fuzzer for everything that tepid reads; `python -m fuzz --help`."""
