@@ -153,6 +153,17 @@ def test_batches_give_what_an_array_gives_also_those_without_labels():
         np.testing.assert_allclose(found.interval, expected.interval, rtol=1e-5)
 
 
+def test_images_of_different_sizes_are_clusters_of_their_own():
+    rng = np.random.default_rng(11)
+    sized = [images(rng, 1, 1024 * (1 + number % 2)) for number in range(12)]
+    labels = np.concatenate([y.reshape(-1) for _, y in sized])
+    names = np.concatenate([np.full(y.size, number) for number, (_, y) in enumerate(sized)])
+    found = tepid.calibrate(lambda: (z for z, _ in sized), labels, class_axis=-1)
+    expected = tepid.calibrate(lambda: (z for z, _ in sized), labels, class_axis=-1, clusters=names)
+    assert found.value == pytest.approx(expected.value, rel=1e-5)
+    np.testing.assert_allclose(found.interval, expected.interval, rtol=1e-5)
+
+
 def test_a_known_accuracy_has_the_interval_of_clusters():
     z, _ = images(np.random.default_rng(8), 20, 200)
     pixels = tepid.match_accuracy(z.reshape(-1, 4), 0.6)

@@ -291,6 +291,39 @@ def test_the_first_bad_row_is_named():
         tepid.calibrate(np.nan_to_num(logits), labels, multilabel=True)
 
 
+def test_an_error_about_an_entry_names_its_row_and_label():
+    logits, labels = multilabel(200)
+    labels[7, 2], logits[7, 2] = 1, -np.inf
+    with pytest.raises(tepid.InputError, match=r"for label 2 at row 7$"):
+        tepid.calibrate(logits, labels, multilabel="per-label")
+    logits[7, 2] = 1e300
+    with pytest.raises(tepid.InputError, match=r"for label 2 at row 7$"):
+        tepid.calibrate(logits, labels, multilabel=True)
+
+
+def test_labels_in_arrays_of_objects_may_be_none_but_not_text():
+    logits, labels = multilabel(200)
+    known = np.where(labels > 5, None, labels)
+    known[50:, 1] = None
+    expected = tepid.calibrate(logits, np.array(known, float), multilabel=True)
+    assert tepid.calibrate(logits, known, multilabel=True) == expected
+    for wrong in (labels.astype(str), np.where(labels, "yes", None)):
+        with pytest.raises(tepid.InputError, match=r"^labels must be 0 or 1.*text"):
+            tepid.calibrate(logits, wrong, multilabel=True)
+
+
+def test_every_1024th_row_is_a_unit_of_its_own():
+    logits, labels = multilabel(rows=40 * 1024)
+    known = np.full(labels.shape, -1)
+    known[::1024] = labels[::1024]
+    t = tepid.calibrate(logits, known, multilabel=True)
+    rows = tepid.calibrate(logits, known, multilabel=True, clusters=np.arange(len(logits)))
+    assert t.warnings == ()
+    assert math.log(t.interval[1] / t.interval[0]) == pytest.approx(
+        math.log(rows.interval[1] / rows.interval[0]), rel=0.1
+    )
+
+
 def test_the_command_line_fits_and_applies(tepid_here, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     logits, labels = multilabel(500)

@@ -164,11 +164,24 @@ def _beside_labels(rows: Source, labels: Any, name: str, layout: Layout, table: 
     if _are_columns(labels):
         given = open_source(table, columns=labels)
     else:
-        given = open_source(labels, class_axis=layout.class_axis)
+        given = open_source(_as_numbers(labels, name), class_axis=layout.class_axis)
     values = np.concatenate([batch.logits for batch in given.batches(1 << 16, once=True)])
     k = len(label_names(rows))
     found = read_labels(values, len(values) if rows.rows is None else rows.rows, k, name)
     return attach(rows, {"labels": found})
+
+
+def _as_numbers(labels: Any, name: str) -> Any:
+    """An array of objects as floats, so that None is NaN; raises for an array of text."""
+    kind = getattr(getattr(labels, "dtype", None), "kind", "")
+    if kind not in ("O", "U", "S"):
+        return labels
+    try:
+        if kind == "O":
+            return np.asarray(labels, np.float64)
+    except (TypeError, ValueError):
+        pass
+    raise InputError(f"{name} must be 0 or 1, or -1 where unknown, got an array of text")
 
 
 def _are_whole(values: Any) -> bool:

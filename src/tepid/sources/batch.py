@@ -31,7 +31,8 @@ class Batch(NamedTuple):
     and its row with which the batch begins. `chosen` are the positions of a subset. `peers` are the
     same rows as other models see them: logits (n, k), NaN where there is no answer, or classes (n,)
     as int64, -1 where there is none. `cluster` names the cluster of each row. Without it every
-    `unit` rows from the row `begin` are one, such as the pixels of an image.
+    `unit` rows from the row `begin` are one, such as the pixels of an image. `each` is the number
+    of entries into which a multi-label row was split; 1 for other rows.
     """
 
     logits: Any
@@ -46,6 +47,7 @@ class Batch(NamedTuple):
     row: int = 0
     unit: int = 1
     begin: int = 0
+    each: int = 1
     chosen: Int64 | None = None
 
     def take(self, chosen: Int64) -> "Batch":
@@ -93,7 +95,9 @@ class Batch(NamedTuple):
             name = self.name
         elif self.name not in UNNAMED:
             name = f"{name} of {self.name}"
-        return RowError(name, error.must, error.got, self.row + position)
+        row, label = divmod(self.row + position, self.each)
+        got = error.got if self.each == 1 else f"{error.got} for label {label}"
+        return RowError(name, error.must, got, row)
 
 
 def of_rows(batch: Batch, of: Callable[[Batch], Result], rows: Int64) -> Result:

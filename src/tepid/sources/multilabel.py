@@ -67,7 +67,7 @@ class LabelColumns:
             logits=_pairs(z), labels=labels, weight=each(batch.weight), group=group, id=None,
             cluster=each(batch.cluster), peers=tuple(map(self._split_peer, batch.peers)),
             start=None if batch.start is None else batch.start * k, row=batch.row * k,
-            unit=batch.unit * k, begin=batch.begin * k,
+            unit=batch.unit * k, begin=batch.begin * k, each=k,
         )  # fmt: skip
 
     def _split_peer(self, peer: Array) -> Array:

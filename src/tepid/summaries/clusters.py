@@ -17,8 +17,8 @@ from tepid.summaries.probabilities import softmax
 from tepid.validation import Array, Float64, Int64, as_array
 
 BUCKETS = 1024
-# An odd multiplier, so that consecutive numbers fall into different buckets.
-_ODD = 0x9E3779B1
+# Odd multipliers. By the first, consecutive numbers fall into different buckets.
+_ODD, _MIX = 0x9E3779B1, 0xBF58476D1CE4E5B9
 _NORMAL = 1.959964
 
 
@@ -31,7 +31,12 @@ def buckets_of_names(clusters: Array) -> Int64:
 
 def buckets_of_numbers(numbers: Int64, place: str) -> Int64:
     """The bucket of each row from the number of its cluster in a file or array."""
-    return np.asarray((numbers * _ODD + zlib.crc32(place.encode())) % BUCKETS)
+    # Numbers that differ by a multiple of BUCKETS, such as the first pixels of images of 32 × 32 or
+    # every 1024th row, must not share a bucket: what is above the low bits shifts them.
+    above = (numbers // BUCKETS).astype(np.uint64) * np.uint64(_MIX)
+    above ^= above >> np.uint64(29)
+    shift = (above * np.uint64(_MIX) >> np.uint64(40)).astype(np.int64)
+    return np.asarray((numbers * _ODD + shift + zlib.crc32(place.encode())) % BUCKETS)
 
 
 @dataclass(frozen=True, eq=False)
