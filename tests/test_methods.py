@@ -283,7 +283,7 @@ def test_uts_says_where_it_was_measured_to_fail(fashion, network):
     low = tepid.uts(unsure).warnings
     assert len(low) == 1
     mean = tepid.metrics.confidence(network[1], _softmax(unsure))
-    assert f"at T = 1 is {mean:.3f}, below 0.95" in low[0]
+    assert f"at T = 1 is {mean:.3f}. Below 0.95" in low[0]
     one = tepid.uts([[3.0, 0.0], [2.0, 0.0]]).warnings
     assert any("Every row is predicted as class 0" in w for w in one)
     assert any("fewer rows (2) than classes (3)" in w for w in _few_rows().warnings)
