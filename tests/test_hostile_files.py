@@ -339,3 +339,14 @@ def test_chunks_of_zeros_may_be_missing(ending, work):
     logits = np.concatenate([batch.logits for batch in tepid.open_source(path).batches(1 << 14)])
     assert logits.shape == (3000, 4)
     assert not logits[1000:].any()
+
+
+# --- text
+
+
+def test_zero_bytes_in_text_are_refused(tepid_here):
+    """NumPy drops them at the end of a text, so that two ids were one."""
+    Path("answers.csv").write_bytes(b"id,label\n3,1\n3\x00,0\n")
+    np.save("z.npy", Z)
+    said = _refused(tepid_here("fit", "z.npy", "--labels", "answers.csv"))
+    assert "zero byte at line 3" in said

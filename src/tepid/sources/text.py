@@ -255,12 +255,14 @@ def _rows(path: str, delimiter: str, name: str) -> Iterator[Row]:
 
 
 def text_lines(file: Any, name: str) -> Iterator[str]:
-    """The lines of a text file; raises where one has no end."""
+    """The lines of a text file; raises where one has no end or holds a zero byte."""
+    number = 0
     while line := file.readline(_LONGEST_LINE):
+        number += 1
         if len(line) == _LONGEST_LINE:
             raise InputError(f"{name} must have lines below 64 MB, got a longer one")
         if "\0" in line:  # which NumPy drops at the end of a text
-            raise InputError(f"{name} must be UTF-8 text, got a zero byte")
+            raise InputError(f"{name} must be UTF-8 text, got a zero byte at line {number}")
         yield line
 
 
