@@ -171,7 +171,7 @@ def test_a_group_without_labels_gets_that_of_all():
     named = tepid.open_source(Z[few], labels=Y[few], groups=G[few])
     t = _calibrated(Z, labeled=named, groups=G)
     assert t.groups["field"].value == t.value
-    assert "that of all rows" in t.groups["field"].warnings[0]
+    assert "the T of all rows is used" in t.groups["field"].warnings[0]
     assert t.groups["clinic"].value < t.value
     plain = _calibrated(Z, labeled=(Z[few], Y[few]), groups=G)  # whose groups are not known
     assert {part.value for part in plain.groups.values()} == {plain.value}
