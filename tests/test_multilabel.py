@@ -357,5 +357,10 @@ def test_the_command_line_fits_and_applies(tepid_here, tmp_path, monkeypatch):
         code, _, err = tepid_here(*command)
         assert code == 2
         assert "multi-label" in err
+    groups = ("--labels", "y.npy", "--multilabel", "--groups", "g.npy", "-o", "no.json")
+    np.save("g.npy", np.arange(len(logits)) // 100)
+    code, _, err = tepid_here("fit", "z.npy", *groups)
+    assert (code, err) == (2, "tepid: groups must be left out with multilabel, got some\n")
+    assert not (tmp_path / "no.json").exists()
     code, _, err = tepid_here("fit", "z.npy", "--multilabel", "--report", "r.html")
     assert (code, err) == (2, "tepid: --report must go with rows of one label, got --multilabel\n")

@@ -172,6 +172,7 @@ def calibrate(  # noqa: PLR0913  # each kind of evidence is one keyword
         raise InputError("clusters must go with labels of the rows, -1 where unknown, got labeled")
     others = {"labeled": labeled, "models": models, "reference": reference, "source": source}
     if multilabel:
+        check_multilabel(multilabel, groups=True if rows.grouped else None)  # of an open source
         split = {"per_label": multilabel == "per-label", "table": logits}
         evidence = open_multilabel(rows, layout, labels=labels, **others, **split)
     else:
