@@ -4,6 +4,7 @@ import json
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -310,6 +311,24 @@ def test_labels_in_arrays_of_objects_may_be_none_but_not_text():
     for wrong in (labels.astype(str), np.where(labels, "yes", None)):
         with pytest.raises(tepid.InputError, match=r"^labels must be 0 or 1.*text"):
             tepid.calibrate(logits, wrong, multilabel=True)
+
+
+def test_columns_in_another_order_than_the_labels_are_refused(tepid_here, tmp_path):
+    logits, labels = multilabel(200)
+    t = tepid.calibrate(logits, labels, multilabel="per-label", classes=NAMES)
+    t.save(tmp_path / "t.json")
+    frame = pd.DataFrame(logits, columns=NAMES)
+    frame.to_csv(tmp_path / "z.csv", index=False)
+    np.testing.assert_allclose(t(frame, columns=NAMES), t(logits))
+    with pytest.raises(tepid.InputError, match="columns must be in the order"):
+        t(frame, columns=NAMES[::-1])
+    out = tmp_path / "p.npy"
+    given = ("apply", f"{tmp_path}/t.json", f"{tmp_path}/z.csv", "-o", str(out), "--columns")
+    code, _, err = tepid_here(*given, ",".join(NAMES[::-1]))
+    assert code == 2
+    assert "columns must be in the order" in err
+    assert not out.exists()
+    assert tepid_here(*given, ",".join(NAMES))[0] == 0
 
 
 def test_every_1024th_row_is_a_unit_of_its_own():

@@ -167,6 +167,7 @@ class Temperature:
         if columns is not None:
             if not tables.is_frame(logits):
                 raise InputError(f"columns must go with a data frame, got {columns!r}")
+            self.check_label_order(columns)
             logits = tables.read_frame(logits, columns=columns)
         if self.label_names:
             return self._sigmoid(logits, groups, class_axis, probabilities=probabilities)
@@ -252,6 +253,13 @@ class Temperature:
         k = len(self.label_names)
         if z.ndim < 2 or z.shape[-1] != k:
             raise InputError(f"logits must be (n, {k}), one for each label, got {tuple(z.shape)}")
+
+    def check_label_order(self, columns: Any) -> None:
+        """Refuse columns that are the labels of the calibration in another order."""
+        names = () if columns is None or isinstance(columns, str) else tuple(map(str, columns))
+        if names != self.label_names and sorted(names) == sorted(self.label_names):
+            order = ", ".join(self.label_names[:20])
+            raise InputError(f"columns must be in the order of the calibration's labels, {order}")
 
     @property
     def per_label(self) -> tuple[float, ...]:

@@ -79,6 +79,8 @@ def apply(
     reading = FileOptions.of(columns, where, header, probabilities, class_axis)
     source = reading.open(logits, groups=groups)
     check_groups(calibrator, source)
+    if isinstance(calibrator, tepid.Temperature):
+        calibrator.check_label_order(source.names)
     with console.threads_with_progress(threads) as engine:
         application = _Application(calibrator, engine, source)
         if targets is None:
