@@ -11,7 +11,7 @@ import tepid
 from tepid.temperature import Contribution
 from tests import strategies
 
-FORMAT_1 = Path(__file__).with_name("temperature_format_1.json")
+FORMAT_1 = Path(__file__).parent / "formats" / "temperature-1.json"
 
 
 def _at(value, classes, **more):
