@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo setup test coverage check docs format bench evidence decisions chaos fuzz mutants clean
+.PHONY: demo setup test coverage check docs format bench evidence decisions chaos fuzz matrix wheel-test soak mutants clean
 
 demo: $(VENV)/.demo ## The main job on embedded data.
 	$(BIN)/tepid demo
@@ -59,6 +59,15 @@ chaos: $(VENV)/.setup ## A hundred kills and faults; the answer and the files mu
 
 fuzz: $(VENV)/.setup ## Damaged files for every reader; COUNT=2000 for a short run, otherwise the campaign.
 	$(BIN)/python -m fuzz $(if $(COUNT),--count $(COUNT))
+
+matrix: $(VENV)/.setup ## The built wheel in other environments: lowest versions, few extras, other Pythons.
+	$(BIN)/python scripts/matrix.py run
+
+wheel-test: $(VENV)/.setup ## The built wheel, with the sources out of reach.
+	$(BIN)/python scripts/matrix.py wheel
+
+soak: $(VENV)/.setup ## Ten million rows through a monitor.
+	$(BIN)/python scripts/soak.py
 
 mutants: $(VENV)/.setup ## Break the summaries one operator at a time; a test must notice each.
 	$(BIN)/python scripts/mutants.py

@@ -1,9 +1,10 @@
 """Ask packages for temperature scaling the questions of tests/questions.py, and compare.
 
-`python scripts/conformance.py PACKAGE [--python INTERPRETER]` asks one package, in the environment of
-the interpreter, which needs SciPy beside the package; it adds the answers to
-benchmarks/results/conformance.json and writes the table of all packages to conformance.md. Packages:
-tepid, scikit-learn, probmetrics, netcal, torch-uncertainty. A new one is a function below.
+`python scripts/conformance.py PACKAGE [--python INTERPRETER]` asks one package, in the environment
+of the interpreter, which needs SciPy beside the package. It adds the answers to
+benchmarks/results/conformance.json and writes the table of all packages to conformance.md.
+Packages: tepid, scikit-learn, probmetrics, netcal, torch-uncertainty. A new one is a function
+below.
 
 An answer is right, or *loud*: an error or a warning where there is an answer; or *silent*: a number
 without a word that is not the answer. A package that does not take weights is not asked for them.
@@ -162,7 +163,9 @@ def answers(package: str) -> dict[str, Any]:
                 found[question.name] = {"error": f"{type(error).__name__}: {error}"[:300]}
                 continue
         # Of other things than the temperature, such as what will be removed, is no answer.
-        about = [w for w in warned if not issubclass(w.category, FutureWarning | DeprecationWarning)]
+        about = [
+            w for w in warned if not issubclass(w.category, FutureWarning | DeprecationWarning)
+        ]
         found[question.name] = {
             "temperature": repr(answer.temperature),
             "said": answer.said or "; ".join(str(w.message)[:200] for w in about),
@@ -245,10 +248,12 @@ def write(figures: dict[str, Any]) -> str:
     text = "\n".join(
         [
             "# Conformance: what packages for temperature scaling answer\n",
-            f"`python scripts/conformance.py PACKAGE --python INTERPRETER`, {figures['date']}. A "
-            f"temperature is right to {TOLERANCE:.0%}. An error or a warning where there is an "
-            "answer is loud. Bold: silently wrong, a number without a word. Where there is no "
-            "optimum, a right answer must say so.\n",
+            (
+                f"`python scripts/conformance.py PACKAGE --python INTERPRETER`, {figures['date']}. "
+                f"A temperature is right to {TOLERANCE:.0%}. An error or a warning where there is "
+                "an answer is loud. Bold: silently wrong, a number without a word. Where there is "
+                "no optimum, a right answer must say so.\n"
+            ),
             record.table(("package", *counts[names[0]]), [(n, *counts[n].values()) for n in names]),
             "",
             record.table(("package", "versions"), versions),

@@ -1,4 +1,4 @@
-"""Tests of the built wheel in environments of their own: lowest versions, few extras, other Pythons.
+"""Test the built wheel in other environments: lowest versions, few extras, other Pythons.
 
 `python scripts/matrix.py run` builds the wheel, makes a virtual environment for each cell, copies
 the tests to a folder without `src/`, runs a fast subset of them in each cell, and writes
@@ -26,7 +26,7 @@ from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
-import record
+import record  # noqa: E402  # found by the path above
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 OLDEST = PROJECT["requires-python"].removeprefix(">=")
@@ -57,7 +57,7 @@ class Cell(NamedTuple):
     python: str = OLDEST
     lowest: bool = False
     beside: tuple[str, ...] = ()  # packages that the tests need and the extras do not name
-    environment: dict[str, str | None] = {}  # None removes a variable
+    environment: dict[str, str | None] = {}  # noqa: RUF012  # None removes a variable
     read_only: bool = False
     features: tuple[str, ...] = ()  # of the processor
 

@@ -28,16 +28,16 @@ GROWTH = 8.0
 PACKAGES = ("tepid", "numpy", "numba")
 NOTE = f"""\
 One monitor, {CLASSES} classes, chunks of {CHUNK} rows, batches of 1 to {LARGEST} rows, a history of
-{REMEMBER} chunks; threshold, half-life, estimated temperature, log and saved state are on. The logits
-change in the middle of the run, so that alerts are raised. Checked: the counts of rows, chunks and
-alerts, the log, the length of the history, the mean confidence of the last chunk against float64,
-that the saved state is read back as it was, and that memory grows by less than {GROWTH:.0f} MB after
-the first tenth.
+{REMEMBER} chunks; threshold, half-life, estimated temperature, log and saved state are on. The
+logits change in the middle of the run, so that alerts are raised. Checked: the counts of rows,
+chunks and alerts, the log, the length of the history, the mean confidence of the last chunk against
+float64, that the saved state is read back as it was, and that memory grows by less than
+{GROWTH:.0f} MB after the first tenth.
 """
 
 
 def batches(rows: int, seed: int) -> Iterator[np.ndarray]:
-    """Batches of random sizes, `rows` in all, cut from a pool; the second half is less confident."""
+    """Batches of random sizes, cut from a pool; the second half is less confident."""
     rng = np.random.default_rng(seed)
     pool = (3 * rng.normal(size=(1 << 16, CLASSES))).astype(np.float32)
     left = rows
@@ -90,7 +90,7 @@ def soak(rows: int, seed: int, folder: Path) -> dict[str, Any]:
         "alerts are raised after the change": alerts > 0,
         "history": len(monitor.history) == min(REMEMBER, chunks) and monitor.history[-1] == log[-1],
         "rows of the log": all(row["rows"] == CHUNK for row in log),
-        "mean confidence": _last_confidence_is_right(folder, monitor, last, rows),
+        "mean confidence": _last_confidence_is_right(monitor, last, rows),
         "saved state": Monitor.load(folder / "state.npz").reading() == reading,
         "memory": max(settled) - settled[0] < GROWTH,
     }
@@ -112,7 +112,7 @@ def soak(rows: int, seed: int, folder: Path) -> dict[str, Any]:
     }
 
 
-def _last_confidence_is_right(folder: Path, monitor: Monitor, last: np.ndarray, rows: int) -> bool:
+def _last_confidence_is_right(monitor: Monitor, last: np.ndarray, rows: int) -> bool:
     """Compare the last complete chunk, without forgetting, with float64."""
     left = rows % CHUNK
     chunk = last[len(last) - left - CHUNK : len(last) - left]

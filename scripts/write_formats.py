@@ -1,7 +1,7 @@
 """Write tests/formats: a file of every saved format, and what each must come to when it is loaded.
 
-Run it when a format gets a new number, never to make a test pass: `tests/test_formats.py` shows that
-files of this version can still be read. Files of other formats stay as they are.
+Run it when a format gets a new number, never to make a test pass: `tests/test_formats.py` shows
+that files of this version can still be read. Files of other formats stay as they are.
 """
 
 import json
