@@ -68,7 +68,7 @@ class Temperature:
             ECE is at least that difference.
         status: `ok`; `weak` where the ends of the interval differ by more than a factor of 4;
             `at-bound` where no T inside the range is best; `not-identified` where nothing
-            determines T, as for logits alone.
+            determines T, as for logits alone, or where the loss is nearly flat.
         interval: The 95 % interval of T.
         verdict: Of `tepid.calibrate`: `use` where T is at least 90 % certain to lower the log loss,
             `check` where it is less certain or the evidence is in doubt, and `keep` where T = 1 is
