@@ -60,17 +60,17 @@ chaos: $(VENV)/.setup ## A hundred kills and faults; the answer and the files mu
 fuzz: $(VENV)/.setup ## Damaged files for every reader; COUNT=2000 for a short run, otherwise the campaign.
 	$(BIN)/python -m fuzz $(if $(COUNT),--count $(COUNT))
 
-matrix: $(VENV)/.setup ## The built wheel in other environments: lowest versions, few extras, other Pythons.
-	$(BIN)/python scripts/matrix.py run
-
-wheel-test: $(VENV)/.setup ## The built wheel, with the sources out of reach.
-	$(BIN)/python scripts/matrix.py wheel
-
 soak: $(VENV)/.setup ## Ten million rows through a monitor.
 	$(BIN)/python scripts/soak.py
 
 mutants: $(VENV)/.setup ## Break the summaries one operator at a time; a test must notice each.
 	$(BIN)/python scripts/mutants.py
+
+matrix: $(VENV)/.matrix ## Lowest versions, other Pythons and processors, in environments of their own.
+	$(BIN)/python scripts/matrix.py run
+
+wheel-test: $(VENV)/.matrix ## The built wheel, with src/ out of reach.
+	$(BIN)/python scripts/matrix.py wheel
 
 clean:
 	rm -rf $(VENV) build dist site .cache .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -89,3 +89,7 @@ $(VENV)/.setup: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
 	$(INSTALL) -e '.[docs]'
 	touch $@ $(VENV)/.demo
+
+$(VENV)/.matrix: | $(VENV)/bin/python
+	$(INSTALL) packaging
+	touch $@

@@ -1,7 +1,6 @@
 """What the house promises about itself."""
 
 import ast
-import contextlib
 import importlib.metadata
 import inspect
 import subprocess
@@ -42,40 +41,8 @@ def test_calibrate_uses_the_labels_of_its_source_only_if_it_has_any(network):
     assert "labels" in tepid.calibrate(tepid.open_source(z, labels=y)).evidence
 
 
-NAMES = [
-    "CalibrationWarning", "Counted", "InputError", "Range", "Summaries", "Temperature", "Threads",
-    "calibrate", "compare", "load", "match_accuracy", "open_source", "summarize",
-    "temperature_scaling", "uts",
-]  # fmt: skip
-MODULES = [
-    "lab", "llm", "metrics", "online", "onnx", "plots", "report", "scaling", "sklearn", "torch",
-]  # fmt: skip
-REMOVED = [
-    "advise", "counted", "from_few_labels", "from_logits", "from_models", "from_source",
-    "from_summaries", "guarded", "judged", "labels_to_halve", "merged", "would_help", "Tails",
-]  # fmt: skip
-
-
-def test_the_public_names_are_these_and_documented():
-    assert tepid.__all__ == NAMES
-    for name in NAMES:
-        assert getattr(tepid, name).__doc__, name
-    assert dir(tepid) == sorted([*NAMES, *MODULES, "__version__"])
-    for name in REMOVED:
-        with pytest.raises(AttributeError, match=f"no attribute '{name}'"):
-            getattr(tepid, name)
-
-
 def test_the_version_is_that_of_the_package():
     assert tepid.__version__ == importlib.metadata.version("tepid")
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_public_modules_are_reached_by_name(name):
-    with contextlib.suppress(tepid.InputError):  # an extra is missing
-        module = getattr(tepid, name)
-        assert inspect.ismodule(module)
-        assert module.__doc__
 
 
 def test_importing_tepid_imports_nothing_heavy():
