@@ -1,4 +1,4 @@
-"""Test the built wheel in other environments: lowest versions, few extras, other Pythons.
+"""Tests of the built wheel in environments of its own: lowest versions, few extras, other Pythons.
 
 `python scripts/matrix.py run` builds the wheel, makes a virtual environment for each cell, copies
 the tests to a folder without `src/`, runs a fast subset of them in each cell, and writes
@@ -17,16 +17,18 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+import record
+
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-import record  # noqa: E402  # found by the path above
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 OLDEST = PROJECT["requires-python"].removeprefix(">=")
@@ -57,7 +59,7 @@ class Cell(NamedTuple):
     python: str = OLDEST
     lowest: bool = False
     beside: tuple[str, ...] = ()  # packages that the tests need and the extras do not name
-    environment: dict[str, str | None] = {}  # noqa: RUF012  # None removes a variable
+    environment: Mapping[str, str | None] = MappingProxyType({})  # None removes a variable
     read_only: bool = False
     features: tuple[str, ...] = ()  # of the processor
 

@@ -1,4 +1,4 @@
-"""The workflows of the repository: valid, without secrets, and with few rights."""
+"""The workflows: valid, without secrets, and with no more rights than they need."""
 
 import re
 import tomllib

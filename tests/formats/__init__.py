@@ -25,7 +25,7 @@ def load(name, path):
     return loaders.get(name.partition("-")[0], scaling.load)(path)
 
 
-def numbers(name, path):  # noqa: PLR0911  # one for each format
+def numbers(name, path):  # noqa: PLR0911 - one return for each kind
     """Load a file and return what its content comes to."""
     kind = name.partition("-")[0]
     value = load(name, path)
