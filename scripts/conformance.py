@@ -1,15 +1,15 @@
 """Ask packages for temperature scaling the questions of tests/questions.py, and compare.
 
 `python scripts/conformance.py PACKAGE [--python INTERPRETER]` asks one package, in the environment
-of the interpreter, which needs SciPy beside the package. It adds the answers to
-benchmarks/results/conformance.json and writes the table of all packages to conformance.md.
-Packages: tepid, scikit-learn, probmetrics, netcal, torch-uncertainty. A new one is a function
-below.
+of the interpreter, which needs SciPy beside the package; it adds the answers to
+benchmarks/results/conformance.json and writes the table of all packages to conformance.md. Packages:
+tepid, scikit-learn, probmetrics, netcal, torch-uncertainty. A new one is a function below.
 
 An answer is right, or *loud*: an error or a warning where there is an answer; or *silent*: a number
 without a word that is not the answer. A package that does not take weights is not asked for them.
 """
 
+# ruff: noqa: E501  # each package is imported only where it is asked
 import argparse
 import json
 import logging
@@ -159,6 +159,8 @@ def answers(package: str) -> dict[str, Any]:
             except NotOfferedError:
                 found[question.name] = {"not_offered": True}
                 continue
+            except ImportError:  # of the environment, and no answer of the package
+                raise
             except Exception as error:  # noqa: BLE001  # any error is an answer
                 found[question.name] = {"error": f"{type(error).__name__}: {error}"[:300]}
                 continue
@@ -249,10 +251,10 @@ def write(figures: dict[str, Any]) -> str:
         [
             "# Conformance: what packages for temperature scaling answer\n",
             (
-                f"`python scripts/conformance.py PACKAGE --python INTERPRETER`, {figures['date']}. "
-                f"A temperature is right to {TOLERANCE:.0%}. An error or a warning where there is "
-                "an answer is loud. Bold: silently wrong, a number without a word. Where there is "
-                "no optimum, a right answer must say so.\n"
+                f"`python scripts/conformance.py PACKAGE --python INTERPRETER`, {figures['date']}. A "
+                f"temperature is right to {TOLERANCE:.0%}. An error or a warning where there is an "
+                "answer is loud. Bold: silently wrong, a number without a word. Where there is no "
+                "optimum, a right answer must say so.\n"
             ),
             record.table(("package", *counts[names[0]]), [(n, *counts[n].values()) for n in names]),
             "",
@@ -279,7 +281,9 @@ def main() -> None:
         print(json.dumps(answers(args.package)))
         return
     command = [args.python, __file__, args.package, "--answer"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{args.package} cannot be asked by {args.python}")
     path = ROOT / "benchmarks" / "results" / "conformance.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"packages": {}}
     # A package may print while it works; the answers are the last line.

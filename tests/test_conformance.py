@@ -12,12 +12,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import brentq
 from scipy.special import softmax
 
 import tepid
 from tests import strategies
 from tests.precision import CONFIDENCE, apart
+from tests.questions import (
+    BAD_ROW,
+    NOT_IDENTIFIED,
+    REFUSE,
+    TEMPERATURE,
+    made,
+    questions,
+    root,
+)
 
 ACCURACY = 0.7
 FITS = {
@@ -26,13 +34,6 @@ FITS = {
     "accuracy": lambda z, y: tepid.match_accuracy(z, ACCURACY),
 }
 every_method = pytest.mark.parametrize("method", FITS)
-
-
-def _made(n, k, seed=11):
-    """Logits whose right temperature is about 2, with labels."""
-    rng = np.random.default_rng(seed)
-    posterior = 2 * rng.normal(size=(n, k))
-    return 2 * posterior, (posterior + rng.gumbel(size=posterior.shape)).argmax(axis=1)
 
 
 def _levels(n, k):
@@ -54,16 +55,6 @@ def _pairs(z):
     return (s > 0) & (s >= theta)
 
 
-def _root(rising, scale):
-    """The T = 1/b where a function that rises with b crosses zero; None if it never does."""
-    for reach in (3, 10, 30, 100):
-        low, high = -math.log(scale) - reach, -math.log(scale) + reach
-        if rising(math.exp(low)) < 0 < rising(math.exp(high)):
-            u = brentq(lambda u: rising(math.exp(u)), low, high, xtol=1e-13, rtol=1e-13)
-            return math.exp(-u)
-    return None
-
-
 def _truth(method, z, y):
     """The exact temperature in float64, or None where no finite one is best."""
     z = np.asarray(z, np.float64)
@@ -71,10 +62,10 @@ def _truth(method, z, y):
     near = np.where(np.isfinite(d), d, 0)
     scale = np.median(-near[near < 0])
     if method == "accuracy":
-        return _root(lambda b: softmax(b * d, axis=1).max(axis=1).mean() - ACCURACY, scale)
+        return root(lambda b: softmax(b * d, axis=1).max(axis=1).mean() - ACCURACY, scale)
     pairs = _pairs(z) if method == "uts" else np.arange(z.shape[1]) == y[:, None]
     weight, pull = pairs.sum(axis=1), near[pairs].sum()
-    return _root(
+    return root(
         lambda b: (weight * (softmax(b * d, axis=1) * near).sum(axis=1)).sum() - pull, scale
     )
 
@@ -102,6 +93,31 @@ def _same_order(p, z):
     return (np.diff(np.take_along_axis(p, order, axis=1), axis=1) >= 0).all()
 
 
+# --- the questions that scripts/conformance.py asks of other packages
+
+
+@pytest.mark.parametrize("question", questions(), ids=lambda question: question.name)
+def test_every_question_is_answered_right(question):
+    def ask():
+        return tepid.temperature_scaling(
+            question.logits, question.labels, sample_weight=question.weights
+        )
+
+    if question.right == REFUSE:
+        with pytest.raises(tepid.InputError) as error:
+            ask()
+        assert "\n" not in str(error.value)
+        named = str(BAD_ROW) in str(error.value)
+        assert named == (question.name not in ("fewer labels than rows", "no rows"))
+    elif question.right == TEMPERATURE:
+        t = ask()
+        assert t.status == "ok"
+        assert float(t) == pytest.approx(question.temperature, rel=t.precision)
+    else:
+        wanted = "not-identified" if question.right == NOT_IDENTIFIED else "at-bound"
+        assert ask().status == wanted
+
+
 # --- the table of scales
 
 
@@ -109,28 +125,28 @@ def _same_order(p, z):
 @pytest.mark.parametrize("shape", [(2000, 5), (500, 100), (200, 300)])
 @pytest.mark.parametrize("scale", [1, 50, 0.02, 1e6, 1e-6])
 def test_the_temperature_is_right_at_every_scale(method, scale, shape):
-    z, y = _levels(*shape) if (method, scale) == ("uts", 1e-6) else _made(*shape)
+    z, y = _levels(*shape) if (method, scale) == ("uts", 1e-6) else made(*shape)
     _assert_right(method, scale * z, y)
 
 
 @every_method
 @pytest.mark.parametrize("scale", [1, 50, 0.02, 1e6])
 def test_the_temperature_is_right_at_every_scale_in_single_precision(method, scale):
-    z, y = _made(500, 20)
+    z, y = made(500, 20)
     _assert_right(method, (scale * z).astype(np.float32), y)
 
 
 @pytest.mark.parametrize("method", ["labels", "accuracy"])
 @pytest.mark.parametrize("scale", [50, 0.02, 1e6, 1e-6])
 def test_the_temperature_grows_with_the_scale(method, scale):
-    z, y = _made(1000, 20)
+    z, y = made(1000, 20)
     one, other = FITS[method](z, y), FITS[method](scale * z, y)
     assert float(other) == pytest.approx(scale * float(one), rel=apart(one, other))
 
 
 @pytest.mark.parametrize("scale", [1, 50, 0.02, 1e6, 1e-6])
 def test_separable_labels_are_at_the_bound(scale):
-    z = scale * _made(1000, 20)[0]
+    z = scale * made(1000, 20)[0]
     t = tepid.temperature_scaling(z, z.argmax(axis=1))
     _assert_at_bound(t)
     assert float(t) < 0.1 * scale
@@ -146,7 +162,7 @@ def test_a_network_without_any_doubt_is_at_the_bound_of_uts():
 
 
 def test_one_error_makes_separable_labels_identified():
-    z = _made(1000, 20)[0]
+    z = made(1000, 20)[0]
     y = z.argmax(axis=1)
     y[0] = z[0].argmin()
     _assert_right("labels", z, y)
@@ -159,7 +175,7 @@ def test_one_error_makes_separable_labels_identified():
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize(("bad", "got"), [(np.nan, "nan"), (np.inf, "inf")])
 def test_nan_and_infinity_are_named_by_row_and_class(method, dtype, bad, got):
-    z, y = _made(3000, 20)
+    z, y = made(3000, 20)
     z = z.astype(dtype)
     z[1717, 3] = bad
     said = f"logits must be finite, or -inf for a masked class, got {got} for class 3 at row 1717"
@@ -169,7 +185,7 @@ def test_nan_and_infinity_are_named_by_row_and_class(method, dtype, bad, got):
 
 @every_method
 def test_a_row_of_only_minus_infinity_is_named(method):
-    z, y = _made(3000, 20)
+    z, y = made(3000, 20)
     z[1717] = -np.inf
     with pytest.raises(tepid.InputError, match=r"^logits .* -inf for every class at row 1717$"):
         FITS[method](z, y)
@@ -179,7 +195,7 @@ def test_a_row_of_only_minus_infinity_is_named(method):
 @pytest.mark.parametrize("k", [4, 120])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_masked_class_is_as_good_as_none(method, k, dtype):
-    z, y = _made(1500, k)
+    z, y = made(1500, k)
     kept = y != 1
     z, y = z[kept].astype(dtype), y[kept]
     masked = z.copy()
@@ -201,7 +217,7 @@ def test_a_masked_class_is_as_good_as_none(method, k, dtype):
 @every_method
 @pytest.mark.parametrize("k", [6, 120])
 def test_masks_may_differ_from_row_to_row(method, k, rng):
-    z, y = _made(1500, k)
+    z, y = made(1500, k)
     mask = rng.random(z.shape) < 0.3
     mask[np.arange(len(y)), y] = False
     z[mask] = -np.inf
@@ -210,7 +226,7 @@ def test_masks_may_differ_from_row_to_row(method, k, rng):
 
 @every_method
 def test_rows_with_a_single_class_left_are_right(method):
-    z, y = _made(800, 5)
+    z, y = made(800, 5)
     z[::4] = np.where(np.arange(5) == y[::4, None], z[::4], -np.inf)
     _assert_right(method, z, y)
 
@@ -218,13 +234,13 @@ def test_rows_with_a_single_class_left_are_right(method):
 @every_method
 @pytest.mark.parametrize("k", [5, 120])
 def test_half_precision_is_right(method, k):
-    z, y = _made(1500, k)
+    z, y = made(1500, k)
     _assert_right(method, z.astype(np.float16), y)
 
 
 @pytest.mark.parametrize(("label", "dtype"), [(-2, np.int64), (-2, np.int8), (20, np.uint8)])
 def test_a_label_out_of_range_is_refused(label, dtype):
-    z, y = _made(3000, 20)
+    z, y = made(3000, 20)
     y = y.astype(dtype)
     y[1717] = label
     said = rf"^labels must be in 0\.\.19, got {label} at row 1717$"
@@ -235,7 +251,7 @@ def test_a_label_out_of_range_is_refused(label, dtype):
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int8])
 def test_an_unknown_label_is_refused_where_every_row_needs_one(dtype):
-    z, y = _made(3000, 20)
+    z, y = made(3000, 20)
     y = y.astype(dtype)
     y[1717] = -1
     said = r"^labels must be known, .* got an unknown one \(-1, NaN or empty\) at row 1717$"
@@ -322,7 +338,7 @@ def test_rows_of_one_class_each_identify_nothing():
 @pytest.mark.parametrize("scale", [1, 50, 0.02, 1e6, 1e-6])
 @pytest.mark.parametrize("k", [3, 120])
 def test_labels_worse_than_chance_are_at_the_bound_and_never_flip_the_prediction(k, scale):
-    z = scale * _made(1000, k)[0]
+    z = scale * made(1000, k)[0]
     t = tepid.temperature_scaling(z, z.argmin(axis=1))
     _assert_at_bound(t)
     assert float(t) > 10 * scale
@@ -337,7 +353,7 @@ def test_labels_worse_than_chance_are_at_the_bound_and_never_flip_the_prediction
 
 
 def test_an_accuracy_worse_than_chance_is_at_the_bound():
-    z = _made(1000, 5)[0]
+    z = made(1000, 5)[0]
     for accuracy in (0.2, 0.1, 1e-9):
         t = tepid.match_accuracy(z, accuracy)
         _assert_at_bound(t)
@@ -346,7 +362,7 @@ def test_an_accuracy_worse_than_chance_is_at_the_bound():
 
 
 def test_a_perfect_accuracy_is_at_the_bound():
-    z = _made(1000, 5)[0]
+    z = made(1000, 5)[0]
     t = tepid.match_accuracy(z, 1.0)
     _assert_at_bound(t)
     assert float(t) < 0.1
@@ -363,14 +379,14 @@ def test_an_accuracy_beyond_what_tied_rows_allow_is_at_the_bound():
 
 @pytest.mark.parametrize("k", [20, 120])
 def test_a_class_absent_from_the_labels_is_fine(k):
-    z, y = _made(1500, k)
+    z, y = made(1500, k)
     present = (y != 0) & (y != k - 1) & (y != 7)
     _assert_right("labels", z[present], y[present])
 
 
 @every_method
 def test_a_class_that_is_never_predicted_is_fine(method):
-    z, y = _made(1500, 10)
+    z, y = made(1500, 10)
     z[:, 4] -= 30
     present = y != 4
     assert (z.argmax(axis=1) != 4).all()
@@ -379,7 +395,7 @@ def test_a_class_that_is_never_predicted_is_fine(method):
 
 @every_method
 def test_a_single_class_for_every_row_is_an_answer(method):
-    z, y = _made(1500, 10)
+    z, y = made(1500, 10)
     z[:, 0] += 40
     t = FITS[method](z, np.where(y % 3 == 0, y, 0))
     assert 0 < float(t) < math.inf
@@ -391,7 +407,7 @@ def test_a_single_class_for_every_row_is_an_answer(method):
 @pytest.mark.parametrize("scale", [1, 50, 0.02])
 @pytest.mark.parametrize("form", ["(n,)", "(n, 1)", "(n, 2)"])
 def test_two_classes_are_right(method, scale, form):
-    pair, y = _made(2000, 2)
+    pair, y = made(2000, 2)
     margin = scale * (pair[:, 1] - pair[:, 0])
     both = np.stack([np.zeros(2000), margin], axis=1)
     z = {"(n,)": margin, "(n, 1)": margin[:, None], "(n, 2)": scale * pair}[form]
@@ -417,7 +433,7 @@ def test_one_row_is_at_the_bound(form):
 
 
 def test_fewer_rows_than_classes_are_said():
-    z, y = _made(30, 120)
+    z, y = made(30, 120)
     for t in (tepid.uts(z), tepid.temperature_scaling(z, y), tepid.match_accuracy(z, 0.7)):
         assert any("fewer rows (30) than classes (120)" in sentence for sentence in t.warnings)
 
@@ -428,7 +444,7 @@ def test_fewer_rows_than_classes_are_said():
 @pytest.mark.parametrize("method", ["labels", "accuracy"])
 @pytest.mark.parametrize(("scale", "far"), [(1e-3, 1e4), (1e-4, 1e6), (1e-3, -1e6), (1e3, 1e9)])
 def test_a_few_outlandish_rows_do_not_hide_the_temperature(method, scale, far):
-    z, y = _made(2000, 5)
+    z, y = made(2000, 5)
     z *= scale
     z[:3, 0] = far
     y[:3] = 0 if far > 0 else 1
@@ -439,7 +455,7 @@ def test_a_few_outlandish_rows_do_not_hide_the_temperature(method, scale, far):
 @pytest.mark.parametrize("method", ["labels", "accuracy"])
 @pytest.mark.parametrize("scale", [1, 0.02])
 def test_a_mask_of_minus_a_billion_does_not_hide_the_temperature(method, scale):
-    z, y = _made(2000, 5)
+    z, y = made(2000, 5)
     z, y = scale * z[y != 1], y[y != 1]
     z[::2, 1] = -1e9
     _assert_right(method, z, y)
@@ -457,13 +473,13 @@ def test_the_precision_is_what_is_stated_where_all_rows_round_alike(shape, scale
 
 @every_method
 def test_many_ties_are_right(method):
-    z, y = _made(3000, 6)
+    z, y = made(3000, 6)
     _assert_right(method, np.round(z / 3), y)
 
 
 @every_method
 def test_a_heavy_tail_of_scales_is_right(method, rng):
-    z, y = _made(3000, 6)
+    z, y = made(3000, 6)
     z *= np.exp(1.5 * rng.normal(size=(3000, 1)))
     _assert_right(method, z, y)
 
@@ -560,7 +576,7 @@ def _sklearn(z, y):
 
 @pytest.mark.parametrize("scale", [1, 50, 0.02])
 def test_labels_agree_with_scikit_learn(scale):
-    z, y = _made(3000, 10)
+    z, y = made(3000, 10)
     theirs, probabilities = _sklearn(scale * z, y)
     t = tepid.temperature_scaling(scale * z, y)
     assert float(t) == pytest.approx(theirs, rel=1e-4)
