@@ -1,5 +1,6 @@
 """Seeds and small data; no logic."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -24,6 +25,8 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("tepid")
+# Worker processes of Spark and Dask compute with the kernels of the tests.
+os.environ.setdefault(tiers.ENVIRONMENT, same_kernels()[tiers.ENVIRONMENT])
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -65,10 +65,10 @@ def test_what_the_page_says_of_lesions_kept_together_is_what_was_measured():
     page = " ".join((BENCHMARKS.parent / "docs" / "the-laboratory.md").read_text("utf-8").split())
     apart, together = (FOUND[name] for name in ("ham", "ham-lesions"))
     said = [f"{100 * run['accuracy']:.2f} %" for run in (apart, together)]
-    assert f"{said[0]} are right by the paper's split and {said[1]} with lesions kept" in page
+    assert f"is {said[0]} with the paper's split and {said[1]} with lesions kept" in page
     extra = set(together["changed"]) ^ set(apart["changed"])
     assert extra == {"keep_lesions=True"}
     assert sum(apart["rows"].values()) == 7017
     spread = np.sqrt(2 * apart["accuracy"] * (1 - apart["accuracy"]) / apart["rows"]["test"])
-    assert f"by {100 * spread:.1f} points" in page
+    assert f"about {100 * spread:.1f} points" in page
     assert abs(apart["accuracy"] - together["accuracy"]) < spread

@@ -50,7 +50,7 @@ def test_uts_and_calibrate_take_two_rounds(run):
     _each(run, suffix="-tails")
     _each(run, "--given", "all-tails.npz", suffix="-curve")
     told = _fit(run, "all-curve.npz", "--method", "uts", "-o", "c.json")
-    assert told["precision"] == 1e-5
+    assert told["precision"] < 2e-5
     assert told["temperature"] == pytest.approx(tepid.uts(_all()).value, rel=1e-5)
     assert tepid.load("c.json").value == told["temperature"]
     told, whole = _fit(run, "all-curve.npz"), tepid.calibrate(_all())

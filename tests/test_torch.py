@@ -25,6 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tepid
+from tests import mending
 from tests.needs import needed, same_kernels
 from tests.precision import CONFIDENCE, apart
 from tests.scripts import benchmark
@@ -784,9 +785,8 @@ def test_a_model_with_features_and_a_head_is_calibrated_like_any_other(rows):
 
 
 @pytest.mark.slow
-def test_a_transformer_of_hugging_face_is_calibrated_by_its_keywords(monkeypatch):
-    # It imports torchvision where that is, for images that this model does not have.
-    monkeypatch.setitem(sys.modules, "torchvision", None)
+def test_a_transformer_of_hugging_face_is_calibrated_by_its_keywords():
+    mending.mend()  # it imports torchvision where that is, for images that this model does not have
     transformers = needed("transformers")
     config = transformers.BertConfig(
         vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
@@ -1052,7 +1052,7 @@ def test_what_is_not_multi_label_is_refused(several):
 
 
 @pytest.mark.slow
-def test_a_multilabel_transformer_of_hugging_face_is_calibrated(monkeypatch):
+def test_a_multilabel_transformer_of_hugging_face_is_calibrated():
     monkeypatch.setitem(sys.modules, "torchvision", None)
     transformers = needed("transformers")
     config = transformers.BertConfig(
@@ -1504,7 +1504,7 @@ def test_the_figures_of_the_guide_come_from_their_committed_files(name):
     result = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())
     assert result["command"].startswith(f"python benchmarks/{name}.py")
     readme = benchmark("readme")
-    guide = (ROOT / "docs" / "pytorch.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     assert getattr(readme, name)(result) in guide
 
 
@@ -1529,7 +1529,7 @@ def test_the_calibrated_onnx_file_of_a_real_network_gives_what_apply_gives():
         assert row["onnx"] < result["onnx"]["logits_differ"] < 1e-4
     found = result["onnx"]["fitted_temperature"]
     assert found == pytest.approx(calibrated["none, UTS"]["temperature"], rel=1e-5)
-    guide = (ROOT / "docs" / "pytorch.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     largest = max(row["onnx_own"] for row in calibrated.values())
     assert f"up to {_short(result['onnx']['logits_differ'])}." in guide
     assert f"difference is {_short(largest)}." in guide

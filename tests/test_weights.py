@@ -379,7 +379,7 @@ def _assert_same_temperature(found, expected, *, repeated):
 
 def _alone(group):
     """What the group's own rows gave; how far that is shrunk depends on the number of rows."""
-    said = re.search(r"These rows alone gave T = ([\d.]+);", " ".join(group.warnings))
+    said = re.search(r"These rows alone gave T = ([\d.]+)\. ", " ".join(group.warnings))
     return float(said[1]) if said else group.value
 
 
