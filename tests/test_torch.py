@@ -1053,7 +1053,7 @@ def test_what_is_not_multi_label_is_refused(several):
 
 @pytest.mark.slow
 def test_a_multilabel_transformer_of_hugging_face_is_calibrated():
-    monkeypatch.setitem(sys.modules, "torchvision", None)
+    mending.mend()  # it imports torchvision where that is, for images that this model does not have
     transformers = needed("transformers")
     config = transformers.BertConfig(
         vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
