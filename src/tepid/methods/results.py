@@ -231,7 +231,7 @@ def shrinkage_note(own: float, pool: float, kept: float) -> str:
 def combine_groups(fits: dict[Key, Fit], source: Source, engine: Engine) -> Temperature:
     """The temperature of all rows with those of the groups, shrunk by `shrink_groups`.
 
-    A group without a temperature of its own gets that of all rows.
+    A group without a temperature of its own gets the temperature of all rows.
     """
     pooled = fits[None]
     own = {str(key): fit for key, fit in fits.items() if key is not None}

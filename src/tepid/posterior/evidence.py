@@ -141,8 +141,8 @@ def open_multilabel(
         if not isinstance(given, (tuple, list)) or len(given) != 2:
             raise InputError(f"{name} must be a pair (logits, labels), got {type(given).__name__}")
         other = layout.open(given[0]).renamed(name).replaced(probabilities=rows.probabilities)
-        if label_names(other) != names and len(label_names(other)) != len(names):
-            found = len(label_names(other))
+        found = len(label_names(other))
+        if found != len(names):
             raise InputError(f"{name} must have the {len(names)} labels of logits, got {found}")
         own = f"labels of {name}"
         other = _beside_labels(other.replaced(names=names), given[1], own, layout, given[0])
