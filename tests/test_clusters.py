@@ -199,6 +199,28 @@ def test_wrong_clusters_are_refused(clusters, said):
     assert said in str(caught.value)
 
 
+def test_clusters_without_labels_are_refused(tmp_path, monkeypatch, tepid_here):
+    z, y = images(np.random.default_rng(14), 30, 10)
+    flat, names = z.reshape(-1, 4), np.repeat(np.arange(30), 10)
+    said = "clusters must go with labels of the rows, -1 where unknown, got "
+    with pytest.raises(tepid.InputError, match=f"{said}none"):
+        tepid.calibrate(flat, accuracy=0.6, clusters=names)
+    with pytest.raises(tepid.InputError, match=f"{said}labeled"):
+        tepid.calibrate(flat, labeled=(flat, y.reshape(-1)), clusters=names)
+    monkeypatch.chdir(tmp_path)
+    np.savez("z.npz", logits=flat, y=y.reshape(-1), image=names)
+    for method, beside in (("uts", ()), ("vector", ("--labels", "y"))):
+        run = ("fit", "z.npz", "--method", method, "--clusters", "image", *beside)
+        code, _, err = tepid_here(*run)
+        assert (code, err) == (
+            2, f"tepid: --method {method} must go without --clusters, got both\n"
+        )  # fmt: skip
+    exact = ("fit", "z.npz", "--method", "temperature", "--clusters", "image", "--labels", "y")
+    code, out, _ = tepid_here(*exact, "--json")
+    expected = tepid.temperature_scaling(flat, y.reshape(-1), clusters=names)
+    assert json.loads(out)["interval"] == pytest.approx(list(expected.interval), rel=1e-9)
+
+
 def test_clusters_of_measures_are_checked():
     measure, y, p = tepid.metrics.accuracy, [0, 1, 0], [[0.9, 0.1]] * 3
     with pytest.raises(tepid.InputError, match="one for each of the 3 rows, got 2"):

@@ -344,7 +344,9 @@ def _check_method(
             f"--summary must go without --method {method}, which needs rows, got both"
         )
     needed = {"uts": None, "accuracy": "--accuracy"}.get(method, None if summed else "--labels")
-    given = set(evidence.given()) - {"--groups", "--classes", "--clusters"}
+    given = set(evidence.given()) - {"--groups", "--classes"}
+    if method in ("temperature", "accuracy"):
+        given.discard("--clusters")  # they widen the interval
     if needed is not None and needed not in given:
         raise tepid.InputError(f"--method {method} must go with {needed}, got it alone")
     other = sorted(given - {needed})

@@ -168,8 +168,9 @@ def calibrate(  # noqa: PLR0913  # each kind of evidence is one keyword
         ids=ids,
         clusters=clusters,
     )
-    if labeled is not None and "cluster" in rows.columns:
-        raise InputError("clusters must go with labels of the rows, -1 where unknown, got labeled")
+    if "cluster" in rows.columns and (labeled is not None or (labels is None and not rows.labeled)):
+        got = "none" if labeled is None else "labeled"
+        raise InputError(f"clusters must go with labels of the rows, -1 where unknown, got {got}")
     others = {"labeled": labeled, "models": models, "reference": reference, "source": source}
     if multilabel:
         check_multilabel(multilabel, groups=True if rows.grouped else None)  # of an open source
