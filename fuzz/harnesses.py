@@ -255,7 +255,7 @@ def find_head(path: Path, deep: bool) -> None:
 
 
 def read_answers(path: Path, deep: bool) -> Any:
-    from tepid.sources.ids import read_answers as read
+    from tepid.sources.matching import read_answers as read
 
     answers = read(path)
     if deep:

@@ -12,7 +12,7 @@ import pytest
 import tepid
 from tepid.engines.dask import Dask
 from tepid.lab.odds import from_odds
-from tepid.sources import Batch, Source
+from tepid.sources import Batch, Part, Source
 
 dask = pytest.importorskip("dask", reason="Dask is not installed")
 da = pytest.importorskip("dask.array", reason="Dask is not installed")
@@ -270,10 +270,11 @@ def _shards(rows, faults=()):
     return Source(tuple(parts), classes=CLASSES)
 
 
-class _Shard:
+class _Shard(Part):
     """Rows that are read well, but for a fault the first time."""
 
     portable = True
+    rows = None
 
     def __init__(self, logits, name, fault=None):
         self.logits, self.name, self.fault, self.rows = logits, name, fault, len(logits)
@@ -282,9 +283,6 @@ class _Shard:
         if self.fault:
             self.fault()
         yield Batch(self.logits, name=self.name)
-
-    def select(self, _keep):
-        return self
 
 
 class _Once:

@@ -20,7 +20,7 @@ from tepid.errors import CalibrationWarning, InputError, RowError
 from tepid.methods import match_accuracy, temperature_scaling, uts
 from tepid.posterior import calibrate
 from tepid.sources import open_source
-from tepid.sources.beside import peer_logits
+from tepid.sources.attached import peer_logits
 from tepid.summaries.reliability import Reliability
 from tepid.summaries.tails import Tails
 from tepid.temperature import Temperature

@@ -17,7 +17,7 @@ from tepid.errors import InputError, LogWarning
 from tepid.posterior import calibrate
 from tepid.sources import paths
 from tepid.sources.logs import LogPart, halved, join_logs, log_parts, open_log, warn_counts
-from tepid.sources.responses import Options, ResponseReader
+from tepid.sources.response_logs import Options, ResponseReader
 from tepid.sources.source import Source
 from tepid.validation import Array, Float64, Int64
 

@@ -10,6 +10,7 @@ Anything else is an error that lists the columns. Columns that the caller named 
 or groups are taken out first. No other name has a meaning, and no other column is read.
 """
 
+import contextlib
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -100,6 +101,36 @@ def choose_columns(
         f"columns (--columns) must name the logits of {table}, since {why}; "
         f"its columns are {_listed(kinds)}"
     )
+
+
+def choose_column(names: Sequence[str], column: str, argument: str, table: str) -> str:
+    """The column of an argument: `column`, else the only one, else that of the argument's name."""
+    column = column or (names[0] if len(names) == 1 else argument)
+    if column not in names:
+        got = ", ".join(names[:20])
+        raise InputError(f"{table} must have a column {column!r}, or name one after #, got {got}")
+    return column
+
+
+def text_conditions(where: Any, kind: str) -> dict[str, str]:
+    """Conditions on text, by column; `kind` says in an error what is read."""
+    if not isinstance(where, Mapping | None):
+        found = type(where).__name__
+        raise InputError(f"where must map columns to values for {kind}, got {found}")
+    return {column: str(value) for column, value in (where or {}).items()}
+
+
+def name_rows(table: str, where: Any) -> str:
+    """What errors call the rows that a condition leaves, whose numbers are not those of the table.
+
+    >>> name_rows("z.csv", {"split": "test", "site": 1})
+    'z.csv where split=test and site=1'
+    """
+    if where is None:
+        return table
+    if isinstance(where, Mapping):
+        where = " and ".join(f"{column}={value}" for column, value in where.items())
+    return f"{table} where {where}"
 
 
 def check_where(where: Mapping[str, Any], kinds: Mapping[str, Holds], table: str) -> None:
@@ -224,20 +255,52 @@ def column_values(frame: Any) -> Array:
     return np.asarray(native.to_numpy(), np.float64)
 
 
-def read_frame(
-    data: Any, name: str = "logits", columns: str | Sequence[str] | None = None
-) -> Array:
+def read_frame(data: Any, columns: str | Sequence[str] | None = None) -> Array:
     """The logits of a data frame as (n, k), by the rule for columns."""
     import narwhals as nw  # noqa: PLC0415  # only where a frame is passed
 
-    with reading(name):
-        native = with_text_names(data)
-        frame = nw.from_native(native)
-        kinds = frame_kinds(frame.collect_schema(), native)
-        found = choose_columns(kinds, {}, columns, name)
-        chosen = frame.select(found.logits)
-        eager = chosen.collect() if isinstance(chosen, nw.LazyFrame) else chosen
-        return frame_matrix(eager, found)
+    with reading("logits"):
+        frame, chosen = collect_columns(data, {}, columns, None, "logits")
+        return frame_matrix(nw.from_native(frame, eager_only=True), chosen)
+
+
+def collect_columns(
+    data: Any,
+    beside: Mapping[str, str],
+    columns: str | Sequence[str] | None,
+    where: Any,
+    name: str,
+) -> tuple[Any, Columns]:
+    """A data frame in memory with the columns that the rule chooses and no others."""
+    import narwhals as nw  # noqa: PLC0415  # only where a frame is passed
+
+    native = with_text_names(data)
+    frame = nw.from_native(native)
+    kinds = frame_kinds(frame.collect_schema(), native)
+    chosen = choose_columns(kinds, beside, columns, name)
+    if isinstance(where, Mapping):
+        check_where(where, kinds, name)
+        frame = frame.filter(
+            [nw.col(key) == _wanted(value, key, kinds[key]) for key, value in where.items()]
+        )
+    elif where is not None:
+        if not is_arrow(native):
+            kind = type(where).__name__
+            raise InputError(f"where must map columns to values for a data frame, got {kind}")
+        frame = nw.from_native(native.filter(where))
+    frame = frame.select(chosen.every)
+    eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+    return eager.to_native(), chosen
+
+
+def _wanted(value: Any, column: str, kind: Holds) -> Any:
+    """The value of a condition; text is a number where the column holds numbers."""
+    if kind != "number" or not isinstance(value, str):
+        return value
+    for number in (int, float):
+        with contextlib.suppress(ValueError):
+            return number(value)
+    raise InputError(f"where must compare {column} with a number, got {value!r}")
 
 
 def with_text_names(data: Any) -> Any:

@@ -104,7 +104,7 @@ def _read_other(reading: FileOptions, path: str, rows: "Source", data: "Batch") 
 
     found = tepid.sources.logs.resized(other, rows.classes).whole()
     index = tepid.sources.match_ids(data.id, found.id, path)
-    console.notes(tepid.sources.ids.describe_unmatched(data.id, found.id, index, path))
+    console.notes(tepid.sources.matching.describe_unmatched(data.id, found.id, index, path))
     return np.where((index >= 0)[:, None], found.logits[index], np.nan)
 
 

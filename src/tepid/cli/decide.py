@@ -210,7 +210,7 @@ class _Given:
         """The rows and the engine; refuses what cannot be written before anything is read."""
         if self.out is not None:
             beside = (self.sample_weight, self.groups, self.ids, self.labeled)
-            tepid.sources.writing.check_table_ending(self.out)
+            tepid.sources.writing.check_ending(self.out, table=True)
             options.check_output(self.out, *self.logits, str(self.calibration), *beside)
         temperature = tepid.load(self.calibration)
         step = temperature.next_step.replace("LOGITS", " ".join(self.logits))

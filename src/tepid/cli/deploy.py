@@ -124,7 +124,7 @@ def _target_name(name: str, form: str | None) -> str:
     """The name with the ending of its new format; by default a table stays a table."""
     paths = tepid.sources.paths
     ending = paths.suffix(name)
-    same = "parquet" if ending in paths.ARROW else "csv" if ending in paths.TEXT else "npy"
+    same = "parquet" if ending in paths.ARROW else "csv" if ending in paths.CSV else "npy"
     return f"{name[: len(name) - len(ending)]}.{form or same}"
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from tepid.engines.engine import Engine, Progress
 from tepid.engines.threads import Threads
-from tepid.sources.beside import leaves
 from tepid.sources.dask import DaskPart
 from tepid.sources.source import Source
 from tepid.sources.spark import SparkPart
@@ -20,7 +19,7 @@ def choose_engine(engine: Engine | None, *sources: Source) -> Engine:
     """The engine that was given, or the one where the rows are."""
     if engine is not None:
         return engine
-    first = [leaf for source in sources for part in source.parts[:1] for leaf in leaves(part)]
+    first = [leaf for source in sources for part in source.parts[:1] for leaf in part.leaves()]
     if any(isinstance(leaf, DaskPart) for leaf in first):
         engine_class = importlib.import_module("tepid.engines.dask").Dask
     elif any(isinstance(leaf, SparkPart) for leaf in first):

@@ -4,6 +4,7 @@ It uses the `distributed` client that is given or current, otherwise Dask's own 
 """
 
 import contextlib
+import dataclasses
 import logging
 import re
 import uuid
@@ -19,12 +20,11 @@ try:
 except ImportError:
     raise ImportError("tepid.engines.dask needs Dask: pip install 'tepid[dask]'") from None
 
-from tepid.engines.engine import Progress, Summary, add_up, finish, summarize_all
+from tepid.engines.engine import Progress, Summary, add_outcomes, finish, summarize_part
 from tepid.engines.threads import Threads
 from tepid.errors import InputError
-from tepid.shapes import rows_per_batch
-from tepid.sources.batch import Batch
-from tepid.sources.beside import Beside, leaves, map_leaves
+from tepid.sources.attached import AttachedPart
+from tepid.sources.batch import Batch, Part
 from tepid.sources.dask import DaskPart
 from tepid.sources.source import Source
 
@@ -49,17 +49,14 @@ class Dask:
         if not all(part.portable for part in source.parts):
             return Threads(progress=self.progress).total(of, source, stage)
         tasks = _tasks(of, source, stage)
-        adding = delayed(_added, pure=False)
+        adding = delayed(add_outcomes, pure=False)
         while len(tasks) > 1:
             name = f"tepid-adding-{uuid.uuid4().hex}"
             tasks = [
                 adding(tasks[i : i + _FAN], dask_key_name=(name, i))
                 for i in range(0, len(tasks), _FAN)
             ]
-        outcome = self._compute(tasks[0])
-        if isinstance(outcome, _Refused):
-            raise outcome.error
-        summary: Summary = finish(outcome, source)
+        summary: Summary = finish(self._compute(tasks[0]), source)
         if self.progress:
             self.progress(stage, source.rows or 0, source.rows)
         return summary
@@ -123,13 +120,6 @@ def _silent(name: str) -> Iterator[None]:
             handler.setLevel(level)
 
 
-@dataclass(frozen=True)
-class _Refused:
-    """An error about the data. It is returned as a value, since a retry would not help."""
-
-    error: InputError
-
-
 def _tasks(of: Callable[[Batch], Any], source: Source, stage: str) -> list[Any]:
     """One task per part; `of` is sent once, not once per task."""
     token = uuid.uuid4().hex
@@ -139,10 +129,10 @@ def _tasks(of: Callable[[Batch], Any], source: Source, stage: str) -> list[Any]:
     bare = source.replaced(parts=(), spool=None)
     for position, (part, start) in enumerate(zip(source.parts, _starts(source), strict=False)):
         # Bound by partial: Dask would search an argument for tasks.
-        work = partial(_outcome, map_leaves(part, _bare), bare, start)
+        work = partial(_summarize, part.map_leaves(_bare), bare, start)
         task = delayed(work, pure=False)
-        lazy = [leaf.delayed for leaf in leaves(part) if isinstance(leaf, DaskPart)]
-        if lazy and isinstance(part, Beside) and len(part.parts) > 1:
+        lazy = [leaf.delayed for leaf in part.leaves() if isinstance(leaf, DaskPart)]
+        if lazy and isinstance(part, AttachedPart) and len(part.parts) > 1:
             raise InputError(
                 "labels, sample_weight, groups and other models must have the partitions of the "
                 "logits, of known lengths, got others; see rechunk and compute_chunk_sizes of Dask"
@@ -160,35 +150,17 @@ def _starts(source: Source) -> Iterator[int | None]:
     return accumulate((part.rows for part in source.parts), after, initial=0)
 
 
-def _bare(leaf: Any) -> Any:
+def _bare(leaf: Part) -> Part:
     """A leaf without the graph that would compute it again."""
-    return (
-        DaskPart(leaf.name, None, leaf.rows, leaf.columns) if isinstance(leaf, DaskPart) else leaf
-    )
+    return dataclasses.replace(leaf, delayed=None) if isinstance(leaf, DaskPart) else leaf
 
 
-def _outcome(
-    part: Any,
-    source: Source,
-    start: int | None,
-    of: Callable[[Batch], Any],
-    values: list[Any],
+def _summarize(
+    part: Part, source: Source, start: int | None, of: Callable[[Batch], Any], values: list[Any]
 ) -> Any:
     """The sum over one part of a source, on the worker."""
     left = iter(values)
-    there = map_leaves(
-        part, lambda leaf: leaf.computed(next(left)) if isinstance(leaf, DaskPart) else leaf
+    computed = part.map_leaves(
+        lambda leaf: leaf.computed(next(left)) if isinstance(leaf, DaskPart) else leaf
     )
-    batches = there.batches(rows_per_batch(source.classes or 64))
-    try:
-        return summarize_all(of, source.checked(batches, start))
-    except InputError as error:
-        return _Refused(error)
-
-
-def _added(outcomes: list[Any]) -> Any:
-    """The sum; the first refusal outweighs it."""
-    refused = next((outcome for outcome in outcomes if isinstance(outcome, _Refused)), None)
-    if refused is not None:
-        return refused
-    return add_up(outcome for outcome in outcomes if outcome is not None)
+    return summarize_part(of, source, computed, start)

@@ -1,12 +1,13 @@
 """What every engine does: sum a summary over all batches of a source."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
 
 from tepid import validation
 from tepid.errors import InputError, RowError
-from tepid.sources.batch import Batch
+from tepid.shapes import rows_per_batch
+from tepid.sources.batch import Batch, Part
 from tepid.sources.source import Source
 
 
@@ -54,6 +55,31 @@ def summarize(of: Callable[[Batch], Any], batch: Batch) -> Total:
         raise batch.locate(error) from None
 
 
+@dataclass(frozen=True)
+class Refused:
+    """An error about the data, as the result of a task: a retry would not help."""
+
+    error: InputError
+
+
+def summarize_part(
+    of: Callable[[Batch], Any], source: Source, part: Part, start: int | None
+) -> Total | Refused | None:
+    """The sum over one part of a source, which begins at row `start`; runs on a worker."""
+    batches = part.batches(rows_per_batch(source.classes or 64))
+    try:
+        return add_up(summarize(of, batch) for batch in source.checked(batches, start))
+    except InputError as error:
+        return Refused(error)
+
+
+def add_outcomes(outcomes: Iterable[Total | Refused | None]) -> Total | Refused | None:
+    """The sum of what tasks returned; the first refusal outweighs it."""
+    found = list(outcomes)
+    refused = next((outcome for outcome in found if isinstance(outcome, Refused)), None)
+    return refused or add_up(outcome for outcome in found if isinstance(outcome, Total))
+
+
 def add_up(totals: Iterable[Total]) -> Total | None:
     """The sum in the order given; None of nothing."""
     total: Total | None = None
@@ -62,15 +88,12 @@ def add_up(totals: Iterable[Total]) -> Total | None:
     return total
 
 
-def finish(total: Total | None, source: Source) -> Any:
+def finish(total: Total | Refused | None, source: Source) -> Any:
     """The summary; raises if there were no rows, warns if they look like probabilities."""
+    if isinstance(total, Refused):
+        raise total.error
     if total is None:
         raise InputError(f"{source.name} must have at least one row, got none")
     if total.suspicious:
         validation.warn_probabilities(source.name)
     return total.summary
-
-
-def summarize_all(of: Callable[[Batch], Any], batches: Iterator[Batch]) -> Total | None:
-    """The sum over batches, one after the other."""
-    return add_up(summarize(of, batch) for batch in batches)

@@ -11,12 +11,11 @@ try:
 except ImportError:
     raise ImportError("tepid.engines.spark needs PySpark: pip install 'tepid[spark]'") from None
 
-from tepid.engines.engine import Progress, Summary, Total, add_up, finish, summarize_all
+from tepid.engines.engine import Progress, Summary, add_outcomes, finish, summarize_part
 from tepid.engines.threads import Threads
 from tepid.errors import InputError
-from tepid.shapes import rows_per_batch
+from tepid.sources.attached import AttachedPart
 from tepid.sources.batch import Batch
-from tepid.sources.beside import Beside, leaves, map_leaves
 from tepid.sources.source import Source
 from tepid.sources.spark import RecordPart, SparkPart
 from tepid.tables import needs_arrow
@@ -25,7 +24,7 @@ from tepid.tables import needs_arrow
 _FAN = 16
 # Rows of a partition are numbered from a multiple of this, since those before are not counted.
 _APART = 1 << 40
-_SCHEMA = "summary binary, suspicious boolean, refused string"
+_SCHEMA = "outcome binary"
 
 
 @dataclass(frozen=True)
@@ -39,14 +38,14 @@ class Spark:
 
     def total(self, of: Callable[[Batch], Summary], source: Source, stage: str) -> Summary:
         """The sum of `of(batch)` over all partitions; one job, whatever the number of rows."""
-        part: Any = source.parts[0]
-        inside = leaves(part)
+        part = source.parts[0]
+        inside: list[Any] = part.leaves()
         if not any(isinstance(leaf, SparkPart) for leaf in inside):
             return Threads(progress=self.progress).total(of, source, stage)
-        if isinstance(part, Beside):
+        if isinstance(part, AttachedPart):
             raise InputError("labels, weights, groups and other models must be columns in Spark")
         frame = inside[0].frame
-        bare = map_leaves(part, lambda leaf: SparkPart(None, leaf.columns))
+        bare = part.map_leaves(lambda _: SparkPart(None, inside[0].columns))
         described = source.replaced(parts=(), spool=None)
         work = partial(_summed, of=of, part=bare, source=described)
         sums = frame.mapInArrow(work, _SCHEMA)
@@ -54,8 +53,8 @@ class Spark:
         while count > _FAN:
             count = -(-count // _FAN)
             sums = sums.repartition(count).mapInArrow(_added, _SCHEMA)
-        rows = [row.asDict() for row in sums.collect()]
-        summary: Summary = finish(_total(rows), source)
+        outcomes = (_loaded(row["outcome"]) for row in sums.collect())
+        summary: Summary = finish(add_outcomes(outcomes), source)
         if self.progress:
             self.progress(stage, 0, None)
         return summary
@@ -71,51 +70,25 @@ def _partitions(frame: Any) -> int:
 def _summed(
     records: Iterable[Any], of: Callable[[Batch], Any], part: Any, source: Source
 ) -> Iterator[Any]:
-    """The sum over one partition, in Spark. An error about the data is a value: no retry helps."""
+    """The sum over one partition, in Spark."""
     context = TaskContext.get()
     number = 0 if context is None else context.partitionId()
     name = f"partition {number}"
-    there = map_leaves(part, lambda leaf: RecordPart(records, leaf.columns, name))
-    try:
-        batches = there.batches(rows_per_batch(source.classes or 64))
-        total = summarize_all(of, source.checked(batches, number * _APART))
-    except InputError as error:
-        yield _sent(None, str(error))
-        return
-    if total is not None:
-        yield _sent(total)
+    there = part.map_leaves(lambda leaf: RecordPart(records, leaf.columns, name))
+    yield _sent(summarize_part(of, source, there, number * _APART))
 
 
 def _added(batches: Iterable[Any]) -> Iterator[Any]:
     """The sum of some partitions' sums, in Spark."""
-    rows = [row for batch in batches for row in batch.to_pylist()]
-    try:
-        total = _total(rows)
-    except InputError as error:
-        yield _sent(None, str(error))
-        return
-    if total is not None:
-        yield _sent(total)
+    outcomes = (_loaded(sent) for batch in batches for sent in batch.column(0).to_pylist())
+    yield _sent(add_outcomes(outcomes))
 
 
-def _total(rows: list[dict[str, Any]]) -> Total | None:
-    """The sum of rows that `_sent` made; raises the first error among them."""
-    refused = next((row["refused"] for row in rows if row["refused"] is not None), None)
-    if refused is not None:
-        raise InputError(refused)
-    # Our own tasks of this job pickled them: the same trust as the functions that Spark pickles.
-    return add_up(Total(pickle.loads(bytes(row["summary"])), row["suspicious"]) for row in rows)
-
-
-def _sent(total: Total | None, refused: str | None = None) -> Any:
+def _sent(outcome: Any) -> Any:
     pa = needs_arrow()
-    summary = None if total is None else pickle.dumps(total.summary)
-    suspicious = None if total is None else total.suspicious
-    return pa.record_batch(
-        [
-            pa.array([summary], pa.binary()),
-            pa.array([suspicious]),
-            pa.array([refused], pa.string()),
-        ],
-        ["summary", "suspicious", "refused"],
-    )
+    return pa.record_batch([pa.array([pickle.dumps(outcome)], pa.binary())], ["outcome"])
+
+
+def _loaded(sent: bytes) -> Any:
+    # Our own tasks of this job pickled it: the same trust as the functions that Spark pickles.
+    return pickle.loads(bytes(sent))

@@ -52,8 +52,7 @@ from tepid.posterior.sums import (
     labeled_curve,
     scores_by_cluster,
 )
-from tepid.sources import Source, is_answers, open_source
-from tepid.sources.source import label_names
+from tepid.sources import Source, is_answers, label_names, open_source
 from tepid.summaries.clusters import ClusterSums
 from tepid.summaries.curve import Curve
 from tepid.summaries.lattice import Lattice

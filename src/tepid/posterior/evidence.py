@@ -14,6 +14,7 @@ from tepid.sources import (
     Source,
     attach,
     is_answers,
+    label_names,
     match_answers,
     match_ids,
     open_peer,
@@ -21,11 +22,10 @@ from tepid.sources import (
     read_ids,
     split_labels,
 )
-from tepid.sources.ids import describe_unmatched
 from tepid.sources.logs import is_log, names_log, resized
+from tepid.sources.matching import describe_unmatched
 from tepid.sources.multilabel import read_labels
 from tepid.sources.paths import names_file
-from tepid.sources.source import label_names
 from tepid.validation import Array, Int64
 
 

@@ -1,11 +1,19 @@
 """Logits from arrays, files, data frames and functions, as batches of rows."""
 
+from tepid.sources.attached import AnyPeer
 from tepid.sources.batch import Batch, Part
-from tepid.sources.beside import AnyPeer
-from tepid.sources.ids import is_answers, match_answers, match_ids, read_answers, read_ids
+from tepid.sources.matching import (
+    holds_classes,
+    is_answers,
+    match_answers,
+    match_ids,
+    open_peer,
+    read_answers,
+    read_ids,
+)
+from tepid.sources.multilabel import label_names, split_labels
 from tepid.sources.opening import open_column, open_source
-from tepid.sources.peers import holds_classes, open_peer
-from tepid.sources.source import Source, attach, split_labels
+from tepid.sources.source import Source, attach
 from tepid.sources.writing import write_batches, write_table
 
 __all__ = [
@@ -16,6 +24,7 @@ __all__ = [
     "attach",
     "holds_classes",
     "is_answers",
+    "label_names",
     "match_answers",
     "match_ids",
     "open_column",

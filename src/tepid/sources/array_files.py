@@ -17,7 +17,7 @@ import threading
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,8 +28,8 @@ from tepid import shapes, validation
 from tepid.errors import InputError, reading, require
 from tepid.sources import paths
 from tepid.sources.batch import Batch, Part, mismatch, row_shape
-from tepid.sources.source import Source
-from tepid.sources.spool import release
+from tepid.sources.source import Source, from_array
+from tepid.sources.spool import Spool, release
 from tepid.tables import ARGUMENTS
 from tepid.validation import Array
 
@@ -78,7 +78,7 @@ class FileState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ArrayFilePart:
+class ArrayFilePart(Part):
     """Rows of an array in a file; `members` names the arrays of the file by what they are for."""
 
     path: str
@@ -87,15 +87,15 @@ class ArrayFilePart:
     class_axis: int | None
     state: FileState | None
     first: int
-    rows: int
-    portable: bool = field(default=True, init=False)
+    rows: int = 0
+    portable = True
 
     def batches(self, size: int) -> Iterator[Batch]:
         """Yield the rows; raises if the file was written since it was opened."""
         self._check_state()
         with reading(self.name), open_array(self.path, self.members["logits"]) as array:
             beside = {
-                role: read_column(self.path, member, ARGUMENTS[role])
+                role: read_column(self.path, member, ARGUMENTS[role], self.name)
                 for role, member in self.members.items()
                 if role != "logits"
             }
@@ -178,41 +178,34 @@ def open_file(
     name: str,
     beside: Mapping[str, str],
     class_axis: int | None,
-) -> tuple[list[Part], Source]:
-    """The parts of a file, and a source without parts that describes it."""
+) -> Source:
+    """A source over one file; `beside` names members by what they are for."""
     with reading(name):
         state = FileState.of(path)
         member = member or only_member(path, name, "logits")
-        members = {"logits": member} | dict(beside)
-        if beside:
-            known = list_members(path)
-            for role, wanted in beside.items():
-                if wanted not in known:
-                    got = ", ".join(known) or "no members"
-                    raise InputError(
-                        f"{ARGUMENTS[role]} must name a member of {name}, which has {got}, "
-                        f"got {wanted!r}; a file of its own ends in .npy or the like"
-                    )
+        known = list_members(path) if beside else []
+        for role, wanted in beside.items():
+            if wanted not in known:
+                got = ", ".join(known) or "no members"
+                raise InputError(
+                    f"{ARGUMENTS[role]} must name a member of {name}, which has {got}, "
+                    f"got {wanted!r}; a file of its own ends in .npy or the like"
+                )
         array = describe(path, member)
         validation.as_array(np.zeros((), array.dtype), name)  # raises unless these are numbers
-        last = shapes.class_last(array, class_axis)
+        described = from_array(array, name, class_axis)
         cut = _in_rows(array, class_axis) and paths.suffix(path) == ".npy"
         cut = cut and not paths.is_url(path)  # each part would download it
-    rows = math.prod(row_shape(last))
-    described = Source(
-        (),
-        name,
-        shapes.class_count(last) if rows else None,
-        frozenset(beside),
-        row_shape(last),
-        items=last.ndim > 2,
-        binary=last.ndim == 1 or last.shape[-1] == 1,
+        spool = None if is_mapped(path) else Spool()
+    rows, classes = described.rows or 0, described.classes or 1
+    step = max(1, _LOGITS_PER_PART // classes) if cut else max(rows, 1)
+    part = partial(ArrayFilePart, path, name, {"logits": member, **beside}, class_axis, state)
+    return described.replaced(
+        parts=tuple(part(first, min(step, rows - first)) for first in range(0, max(rows, 1), step)),
+        classes=classes if rows else None,
+        columns=frozenset(beside),
+        spool=spool,
     )
-    step = max(1, _LOGITS_PER_PART // max(1, described.classes or 1)) if cut else max(rows, 1)
-    part = partial(ArrayFilePart, path, name, members, class_axis, state)
-    return [
-        part(first, min(step, rows - first)) for first in range(0, max(rows, 1), step)
-    ], described
 
 
 def read_array(path: paths.AnyPath, wanted: str, what: str) -> Array:
@@ -226,9 +219,9 @@ def read_array(path: paths.AnyPath, wanted: str, what: str) -> Array:
             return array if isinstance(array, np.ndarray) else np.asarray(array[...])
 
 
-def read_column(path: str, member: str, argument: str) -> Array:
+def read_column(path: str, member: str, argument: str, name: str) -> Array:
     """All of a member, flat, as the argument of this name."""
-    with open_array(path, member) as array:
+    with reading(name), open_array(path, member or only_member(path, name, argument)) as array:
         values = array.asstr() if _is_hdf5_text(array) else array
         # A copy, since a memory map would be read after the file may have changed.
         return validation.side_column(np.array(values[...]), argument).reshape(-1)

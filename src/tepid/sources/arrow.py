@@ -2,8 +2,8 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,20 @@ from tepid import validation
 from tepid.errors import InputError, RowError, reading
 from tepid.sources import paths
 from tepid.sources.batch import Batch, Part
+from tepid.sources.source import Source, from_table
+from tepid.sources.spool import Spool
 from tepid.store import check_regular
-from tepid.tables import ARGUMENTS, Columns, arrow_matrix, needs_arrow
+from tepid.tables import (
+    ARGUMENTS,
+    Columns,
+    arrow_kinds,
+    arrow_matrix,
+    check_where,
+    choose_column,
+    choose_columns,
+    name_rows,
+    needs_arrow,
+)
 from tepid.validation import Array
 
 # Row groups are taken together up to this many logits: below that a task costs more than its work.
@@ -25,7 +37,7 @@ _BUFFER, _UNBUFFERED = 1 << 20, 64 << 20
 
 
 @dataclass(frozen=True)
-class ArrowPart:
+class ArrowPart(Part):
     """A Parquet, Feather or IPC file, or some row groups of a Parquet file.
 
     `where` is a mapping from columns to values, or a pyarrow expression.
@@ -38,7 +50,7 @@ class ArrowPart:
     first: int = 0
     row_groups: tuple[int, ...] | None = None
     where: Any = None
-    portable: bool = field(default=True, init=False)
+    portable = True
 
     def batches(self, size: int) -> Iterator[Batch]:
         """Yield the rows that are wanted, from validated Arrow data."""
@@ -146,7 +158,27 @@ def read_schema(path: str, name: str) -> Any:
             return _ipc_reader(file).schema
 
 
-def open_parts(path: str, name: str, columns: Columns, where: Any) -> list[Part]:
+def open_file(
+    path: str, name: str, beside: Mapping[str, str], columns: str | Sequence[str] | None, where: Any
+) -> Source:
+    """A source over one file."""
+    schema = read_schema(path, name)
+    with reading(name):
+        kinds = arrow_kinds(schema)
+    chosen = choose_columns(kinds, beside, columns, name)
+    if isinstance(where, Mapping):
+        check_where(where, kinds, name)
+    size = None
+    if chosen.lists:
+        form = schema.field(chosen.logits[0]).type
+        fixed = needs_arrow().types.is_fixed_size_list(form)
+        size = max(2, int(form.list_size)) if fixed else None
+    shown = name_rows(name, where)
+    parts = _open_parts(path, shown, chosen, where)
+    return from_table(parts, shown, chosen, classes=size, spool=Spool())
+
+
+def _open_parts(path: str, name: str, columns: Columns, where: Any) -> list[Part]:
     """The parts of a file: runs of row groups of Parquet, otherwise the file."""
     if where is not None or paths.suffix(path) != ".parquet":
         return [ArrowPart(path, name, columns, where=where)]
@@ -198,13 +230,6 @@ def expression(where: Any, path: str) -> Any:
     return condition
 
 
-def list_size(schema: Any, column: str) -> int | None:
-    """The length of every list of a column, if its type says so."""
-    form = schema.field(column).type
-    fixed = needs_arrow().types.is_fixed_size_list(form)
-    return max(2, int(form.list_size)) if fixed else None
-
-
 def to_batch(table: Any, columns: Columns, name: str, row: int) -> Batch:
     """A record batch, or a table, as a batch of rows."""
     try:
@@ -230,8 +255,9 @@ def _scalar(value: Any, kind: Any) -> Any:
     return pa.scalar(value).cast(kind)
 
 
-def read_column(path: str, column: str, name: str, argument: str) -> Array:
-    """One column of a file, as the argument of this name."""
+def read_column(path: str, column: str, argument: str, name: str) -> Array:
+    """One column of a file, chosen by `choose_column`."""
+    column = choose_column(read_schema(path, name).names, column, argument, name)
     part = ArrowPart(path, name, Columns((column,), lists=False, beside={}))
     with reading(name):
         found = [

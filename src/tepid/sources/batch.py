@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -116,30 +116,40 @@ def without_zero_weight(of: Callable[[Batch], Result], batch: Batch) -> Result:
     return of(batch) if weight.all() else of_rows(batch, of, np.flatnonzero(weight))
 
 
-class Part(Protocol):
-    """Rows that can be read by themselves, any number of times.
+class Part:
+    """Rows that can be read by themselves, any number of times; `name` is for messages.
 
     `batches(size)` yields batches of about `size` rows, whose `start` counts from the part's first
     row. A `portable` part can be pickled and read on another machine.
     """
 
-    @property
-    def name(self) -> str:
-        """What the part is called in messages."""
-
-    @property
-    def rows(self) -> int | None:
-        """The number of rows, or None if it is not known before reading."""
+    name: str
 
     @property
     def portable(self) -> bool:
         """Whether the part can be read in another process."""
+        return False
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows, or None if it is not known before reading."""
+        return None
 
     def batches(self, size: int) -> Iterator[Batch]:
         """Yield the rows."""
+        raise NotImplementedError
 
-    def select(self, keep: frozenset[str]) -> Self:
+    def select(self, keep: frozenset[str]) -> Self:  # noqa: ARG002  # for parts with columns
         """The same rows with only these of the columns of their source."""
+        return self
+
+    def leaves(self) -> "list[Part]":
+        """The parts that read data, inside those that wrap others."""
+        return [self]
+
+    def map_leaves(self, change: "Callable[[Part], Part]") -> "Part":
+        """The same part with each of its leaves replaced, in the order of `leaves`."""
+        return change(self)
 
 
 def count_rows(parts: tuple[Part, ...]) -> int | None:
@@ -159,12 +169,11 @@ def mismatch(name: str, rows: int, got: int | str) -> InputError:
 
 
 @dataclass(frozen=True, eq=False)
-class ArrayPart:
+class ArrayPart(Part):
     """An array in memory, or memory-mapped, with its classes on the last axis."""
 
     array: Any
     name: str = "logits"
-    portable: bool = field(default=False, init=False)
 
     @property
     def rows(self) -> int:
@@ -177,10 +186,6 @@ class ArrayPart:
         for rows in shapes.slices(self.array, size):
             yield Batch(rows, start=start, name=self.name, row=start, unit=unit_of(self.array))
             start += len(rows)
-
-    def select(self, keep: frozenset[str]) -> "ArrayPart":  # noqa: ARG002  # it has no columns
-        """The array itself."""
-        return self
 
 
 def unit_of(array: Any) -> int:
@@ -212,14 +217,12 @@ def row_shape(array: Any) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class CallablePart:
+class CallablePart(Part):
     """The batches that a function yields, afresh in each pass."""
 
     produce: Callable[[], Iterable[Any]]
     class_axis: int | None
     name: str = "logits"
-    rows: int | None = field(default=None, init=False)
-    portable: bool = field(default=False, init=False)
     _last: list[Any] = field(default_factory=list, init=False)
 
     def batches(self, size: int) -> Iterator[Batch]:
@@ -254,7 +257,3 @@ class CallablePart:
                 "got one that gives the same iterator again"
             )
         self._last[:] = [produced] if isinstance(produced, Iterator) else []
-
-    def select(self, keep: frozenset[str]) -> "CallablePart":  # noqa: ARG002  # it has no columns
-        """The part itself."""
-        return self

@@ -3,13 +3,13 @@
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tepid import validation
 from tepid.errors import InputError
 from tepid.sources import frames, paths
-from tepid.sources.batch import Batch, mismatch
+from tepid.sources.batch import Batch, Part, mismatch
 from tepid.sources.source import Source, from_table
 from tepid.tables import ARGUMENTS, Columns, choose_columns, frame_kinds, holds_lists
 
@@ -20,7 +20,7 @@ def is_dask(data: object) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class DaskPart:
+class DaskPart(Part):
     """A partition of a Dask collection.
 
     `delayed` maps roles to delayed arrays, or is one delayed data frame with these `columns`.
@@ -30,7 +30,7 @@ class DaskPart:
     delayed: Any
     rows: int | None = None
     columns: Columns | None = None
-    portable: bool = field(default=True, init=False)
+    portable = True
 
     def batches(self, size: int) -> Iterator[Batch]:
         """Compute the partition, in this process, and yield its rows."""
@@ -53,7 +53,7 @@ class DaskPart:
 
 
 @dataclass(frozen=True, eq=False)
-class ComputedPart:
+class ComputedPart(Part):
     """The value of a partition: arrays by role, or a data frame."""
 
     name: str

@@ -5,10 +5,10 @@ import json
 import math
 import reprlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from tepid.errors import InputError, reading
-from tepid.sources import paths, text
+from tepid.sources import paths
 
 # Neither deep nor long values fill the screen or the stack.
 _SHORT = reprlib.Repr()
@@ -27,6 +27,13 @@ class LineError(InputError):
         return InputError(f"{name} must {self.must}, got {self.got} at line {line}")
 
 
+class Answer(NamedTuple):
+    """The logits of a line, and the positions of those that are only an upper bound."""
+
+    logits: list[float]
+    bounded: tuple[int, ...] = ()
+
+
 def read_records(path: str, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects of a file with the numbers of their lines, one in memory at a time.
 
@@ -34,7 +41,7 @@ def read_records(path: str, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """
     with reading(name), paths.open_text(path) as file:
         file.reconfigure(errors="surrogateescape")  # so that the line of a wrong byte is known
-        for number, line in enumerate(text.text_lines(file, name), start=1):
+        for number, line in enumerate(paths.text_lines(file, name), start=1):
             if line.strip():
                 yield number, _record(line, name, number)
 

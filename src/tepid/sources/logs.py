@@ -5,25 +5,32 @@ A log of lm-evaluation-harness has the field `resps`; a log of responses has `ch
 """
 
 import dataclasses
+import itertools
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from tepid import validation
 from tepid.errors import InputError, LogWarning
-from tepid.sources import paths, responses, samples
-from tepid.sources.batch import Batch
-from tepid.sources.beside import leaves, map_leaves
-from tepid.sources.json_lines import LineError, find_field, finite, list_fields, read_records
-from tepid.sources.responses import Options, ResponseReader
-from tepid.sources.samples import Answer, SampleReader
+from tepid.sources import harness_logs, paths, response_logs
+from tepid.sources.batch import Batch, Part
+from tepid.sources.harness_logs import SampleReader
+from tepid.sources.json_lines import (
+    Answer,
+    LineError,
+    find_field,
+    finite,
+    list_fields,
+    read_records,
+)
+from tepid.sources.response_logs import Options, ResponseReader
 from tepid.sources.source import Source
 from tepid.sources.spool import Spool
-from tepid.tables import ARGUMENTS, TEXT
+from tepid.tables import ARGUMENTS, TEXT, text_conditions
 
 Reader: TypeAlias = SampleReader | ResponseReader
 # So many lines are named in a warning.
@@ -55,7 +62,7 @@ class Counts(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class LogPart:
+class LogPart(Part):
     """A log. `fields` maps `labels`, `weight`, `group` and `id` to the field of each.
 
     The id is that of the format where its field is empty. A row with fewer choices than `classes`
@@ -69,7 +76,7 @@ class LogPart:
     counts: Counts
     classes: int
     where: Mapping[str, str]
-    portable: bool = field(default=True, init=False)
+    portable = True
 
     @property
     def rows(self) -> int:
@@ -78,15 +85,12 @@ class LogPart:
 
     def batches(self, size: int) -> Iterator[Batch]:
         """Yield the rows."""
-        first, some = 0, []
-        for line in read_log(self.path, self.name, self.reader, self.where):
-            if isinstance(line, Line):
-                some.append(self._row(line))
-            if len(some) == size:
-                yield self._batch(some, first)
-                first, some = first + len(some), []
-        if some:
+        lines = read_log(self.path, self.name, self.reader, self.where)
+        rows = (self._row(line) for line in lines if isinstance(line, Line))
+        first = 0
+        while some := list(itertools.islice(rows, size)):
             yield self._batch(some, first)
+            first += len(some)
 
     def select(self, keep: frozenset[str]) -> "LogPart":
         """The same rows with fewer fields."""
@@ -105,9 +109,7 @@ class LogPart:
             return self.reader.label(line.record, name, line.answer.logits)
         if role == "weight":
             return finite(find_field(line.record, name), name)
-        found = (
-            self.reader.id(line.record) if not name else self.reader.group(line.record, name)
-        )  # fmt: skip
+        found = self.reader.group(line.record, name) if name else self.reader.id(line.record)
         if isinstance(found, bool) or not isinstance(found, (str, int)):
             raise LineError(f"have names or whole numbers in {name}", repr(found)[:80])
         return found
@@ -152,7 +154,7 @@ def open_log(
     name: str,
     named: Mapping[str, str],
     columns: str | Sequence[str] | None,
-    where: Mapping[str, str] | None = None,
+    where: Any = None,
     *,
     pattern: str | None = None,
     position: int | None = None,
@@ -165,7 +167,7 @@ def open_log(
     number, first = next(read_records(path, name), (0, None))
     if first is None:
         raise InputError(f"{name} must hold one JSON object in each line, got an empty file")
-    conditions = {key: str(value) for key, value in (where or {}).items()}
+    conditions = text_conditions(where, "a log")
     reader = _choose_reader(path, name, first, number, columns, pattern, position)
     fields = _check_fields(named, reader, first, name, number)
     counts = _count(path, name, reader, conditions)
@@ -189,10 +191,11 @@ def _choose_reader(
     pattern: str | None,
     position: int | None,
 ) -> Reader:
-    is_samples, is_responses = samples.FIELDS in first, responses.is_response(first)
+    is_samples, is_responses = harness_logs.FIELD in first, response_logs.is_response(first)
     if is_samples == is_responses:
-        must = f"have the field {samples.FIELDS} of lm-evaluation-harness or {responses.FIELDS} of "
-        must += "a response with log-probabilities" + (", not both" if is_samples else "")
+        fields = f"{harness_logs.FIELD} of lm-evaluation-harness or {response_logs.FIELDS}"
+        both = ", not both" if is_samples else ""
+        must = f"have the field {fields} of a response with log-probabilities{both}"
         raise LineError(must, list_fields(first)).at(name, number)
     if is_samples:
         for argument, given in (("columns", columns), ("pattern", pattern), ("position", position)):
@@ -200,8 +203,8 @@ def _choose_reader(
                 raise InputError(
                     f"{argument} must be left out for a log of lm-evaluation-harness, got {given!r}"
                 )
-        return SampleReader.of(first, paths.base_name(path))
-    responses.check_pattern(pattern)
+        return SampleReader(first.get("filter"), harness_logs.task_of(paths.base_name(path)))
+    response_logs.check_pattern(pattern)
     if position is not None:
         validation.whole(position, "position")
     if columns is None and pattern is None:
@@ -212,7 +215,7 @@ def _choose_reader(
     if columns is None:
         columns = _find_options(path, name, pattern or "", position)
     options = Options.of(columns, pattern)
-    return ResponseReader(options, position, identified=responses.own_id(first) is not None)
+    return ResponseReader(options, position, identified=response_logs.own_id(first) is not None)
 
 
 def _find_options(path: str, name: str, pattern: str, position: int | None) -> list[str]:
@@ -220,7 +223,7 @@ def _find_options(path: str, name: str, pattern: str, position: int | None) -> l
     found: set[str] = set()
     for number, record in read_records(path, name):
         try:
-            found |= responses.find_options(record, pattern, position)
+            found |= response_logs.find_options(record, pattern, position)
         except LineError as error:
             raise error.at(name, number) from None
         if len(found) > 1000:
@@ -282,9 +285,7 @@ def join_logs(sources: list[Source]) -> list[Source]:
 
 def is_log(source: Any) -> bool:
     """Whether all rows of a source come from logs."""
-    return isinstance(source, Source) and all(
-        isinstance(leaf, LogPart) for part in source.parts for leaf in leaves(part)
-    )
+    return isinstance(source, Source) and all(isinstance(leaf, LogPart) for leaf in source.leaves())
 
 
 def names_log(data: Any) -> bool:
@@ -302,32 +303,28 @@ def resized(source: Source, classes: int | None) -> Source:
     """The same rows of a log with this number of classes, as in `LogPart`."""
     if classes is None or source.classes == classes:
         return source
-
-    def change(leaf: LogPart) -> LogPart:
-        return dataclasses.replace(leaf, classes=classes)
-
-    parts = tuple(map_leaves(part, change) for part in source.parts)
-    return source.replaced(parts=parts, classes=classes)
+    return source.map_leaves(
+        lambda leaf: dataclasses.replace(leaf, classes=classes), classes=classes
+    )
 
 
 def halved(source: Source) -> Source | None:
     """The same rows with half the bound for options that are not listed; None if all are."""
-    if not is_log(source) or not any(part.counts.bounded for part in log_parts(source)):
+    if not any(part.counts.bounded for part in log_parts(source)):
         return None
 
-    def change(leaf: LogPart) -> LogPart:
-        if not isinstance(leaf.reader, ResponseReader):
+    def change(leaf: Any) -> Any:
+        if not isinstance(leaf, LogPart) or not isinstance(leaf.reader, ResponseReader):
             return leaf
         reader = dataclasses.replace(leaf.reader, bound=leaf.reader.bound / 2)
         return dataclasses.replace(leaf, reader=reader)
 
-    return source.replaced(parts=tuple(map_leaves(part, change) for part in source.parts))
+    return source.map_leaves(change)
 
 
 def log_parts(source: Source) -> list[LogPart]:
     """The logs of a source."""
-    every = (leaf for part in source.parts for leaf in leaves(part))
-    return [leaf for leaf in every if isinstance(leaf, LogPart)]
+    return [leaf for leaf in source.leaves() if isinstance(leaf, LogPart)]
 
 
 def warn_counts(source: Source) -> None:

@@ -1,7 +1,7 @@
 """Multi-label rows: each of K columns is a binary problem, with a row for each of them."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,27 +9,28 @@ import numpy as np
 
 from tepid import validation
 from tepid.errors import InputError, RowError
-from tepid.sources.batch import Batch
+from tepid.sources.batch import Batch, Part
+from tepid.sources.source import Source
 from tepid.validation import Array
 
 
 @dataclass(frozen=True, eq=False)
-class LabelColumns:
+class MultilabelPart(Part):
     """The rows (n, K) of a part as (n·K, 2), label by label within each row.
 
     Labels beside the part are (n, K). The K entries of a row are one cluster, unless clusters are
     given. With `per_label` the group of an entry is the name of its label.
     """
 
-    part: Any
+    part: Part
     names: tuple[str, ...]
     per_label: bool = False
     probabilities: bool = False
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]  # never assigned
         """That of the part."""
-        return str(self.part.name)
+        return self.part.name
 
     @property
     def rows(self) -> int | None:
@@ -39,7 +40,7 @@ class LabelColumns:
     @property
     def portable(self) -> bool:
         """Whether the part is."""
-        return bool(self.part.portable)
+        return self.part.portable
 
     def batches(self, size: int) -> Iterator[Batch]:
         """Yield the entries; raises for the first row that is invalid."""
@@ -78,9 +79,48 @@ class LabelColumns:
         pairs[np.isnan(z.reshape(-1))] = np.nan
         return pairs
 
-    def select(self, keep: frozenset[str]) -> "LabelColumns":
+    def select(self, keep: frozenset[str]) -> "MultilabelPart":
         """The same rows with fewer columns."""
         return dataclasses.replace(self, part=self.part.select(keep))
+
+    def leaves(self) -> list[Part]:
+        """Those of the part."""
+        return self.part.leaves()
+
+    def map_leaves(self, change: Callable[[Part], Part]) -> "MultilabelPart":
+        """The same with each leaf replaced."""
+        return dataclasses.replace(self, part=self.part.map_leaves(change))
+
+
+def split_labels(source: Source, *, per_label: bool = False) -> Source:
+    """Multi-label rows (n, K) as n·K binary rows; labels beside them are (n, K).
+
+    With `per_label` each label is a group.
+    """
+    names = label_names(source)
+    parts = tuple(
+        MultilabelPart(part, names, per_label, source.probabilities) for part in source.parts
+    )
+    columns = source.columns | ({"group"} if per_label else set())
+    shape = None if source.shape is None else (*source.shape, len(names))
+    return source.replaced(
+        parts=parts, classes=2, binary=True, names=None, probabilities=False, shape=shape,
+        columns=columns, items=True,
+    )  # fmt: skip
+
+
+def label_names(source: Source) -> tuple[str, ...]:
+    """The names of the labels of multi-label rows, or their numbers."""
+    k = source.classes
+    if k is None:
+        # Labels beside multi-label rows cannot be read before the rows are split.
+        first = next(source.select().batches(1, once=True)).logits
+        k = int(first.shape[-1]) if first.ndim > 1 else 1
+    if source.binary or k < 2:
+        raise InputError(
+            f"{source.name} must have a column for each label with multilabel, got one column"
+        )
+    return tuple(str(name) for name in source.names or range(k))
 
 
 def _pairs(z: Array) -> Array:

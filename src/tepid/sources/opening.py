@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -12,11 +12,11 @@ import numpy as np
 
 from tepid import validation
 from tepid.errors import InputError, reading
-from tepid.sources import array_files, arrow, dask, frames, logs, paths, spark, text
-from tepid.sources.batch import CallablePart, Part
-from tepid.sources.source import Source, attach, from_array, from_table
+from tepid.sources import array_files, arrow, csv_files, dask, frames, logs, paths, spark
+from tepid.sources.batch import CallablePart
+from tepid.sources.source import Source, attach, from_array
 from tepid.sources.spool import Spool
-from tepid.tables import ARGUMENTS, arrow_kinds, check_where, choose_columns, is_frame
+from tepid.tables import ARGUMENTS, is_frame
 from tepid.validation import Array, whole
 
 # Opening a file behind a URL is mostly waiting.
@@ -25,13 +25,22 @@ _OPEN_AT_ONCE = 16
 
 @dataclass(frozen=True)
 class _Options:
-    """What the caller said of all files; `named` are columns or members by role."""
+    """What the caller said of how the data is to be read."""
 
     columns: str | Sequence[str] | None
     class_axis: int | None
     where: Any
     header: bool | None
-    named: Mapping[str, str]
+
+    def refuse(self, name: str, kind: str) -> None:
+        """Raise if an option was given that goes with another kind of data."""
+        if getattr(self, name) is not None:
+            raise InputError(f"{name} must go with {kind}, got {getattr(self, name)!r}")
+
+    def refuse_axis(self) -> None:
+        """Raise if a class axis was given that is not that of a table."""
+        if self.class_axis not in (None, 1, -1):
+            raise InputError(f"class_axis must be left out for a table, got {self.class_axis}")
 
 
 def open_source(  # noqa: PLR0913  # the one entry for all data
@@ -89,70 +98,53 @@ def open_source(  # noqa: PLR0913  # the one entry for all data
         whole(class_axis, "class_axis")
     if isinstance(where, Mapping) and not where:
         raise InputError("where must name at least one column, got none")
-    given = {
-        "labels": labels, "weight": sample_weight, "group": groups, "id": ids, "cluster": clusters,
-    }  # fmt: skip
-    given = {role: value for role, value in given.items() if value is not None}
-    said = {"columns": columns, "class_axis": class_axis, "where": where, "header": header}
+    roles = (labels, sample_weight, groups, ids, clusters)
+    given = {role: v for role, v in zip(ARGUMENTS, roles, strict=True) if v is not None}
+    options = _Options(columns, class_axis, where, header)
     if isinstance(logits, Source):
-        said["probabilities"] = probabilities or None
-        for name, value in said.items():
+        for name, value in {**vars(options), "probabilities": probabilities or None}.items():
             if value is not None:
                 raise InputError(f"{name} must be given when the source is opened, got {value!r}")
-        named = next((role for role, value in paths.split_names(given)[0].items()), None)
-        if named is not None:
+        for role, value in paths.split_names(given)[0].items():
             raise InputError(
-                f"{ARGUMENTS[named]} must be named when the source is opened, got {given[named]!r}"
+                f"{ARGUMENTS[role]} must be named when the source is opened, got {value!r}"
             )
-        return _named(attach(logits, _loose(given, logits.shape)), classes)
-    source = _named(_open(logits, given, said), classes)
-    return source.replaced(probabilities=True) if probabilities else source
-
-
-def _named(source: Source, classes: Sequence[Hashable] | None) -> Source:
-    """The source with the names of its classes; labels that were read already are read again."""
+        source = attach(logits, _loose(given, logits.shape))
+    else:
+        source = _open(logits, given, options)
+        source = source.replaced(probabilities=True) if probabilities else source
     if classes is None:
         return source
+    # Labels that were read already are read again.
     return source.replaced(names=validation.class_names(classes, source.classes))
 
 
-def _open(logits: Any, given: dict[str, Any], said: dict[str, Any]) -> Source:
+def _open(logits: Any, given: dict[str, Any], options: _Options) -> Source:
     if not isinstance(logits, np.ndarray):
         if paths.are_paths(logits):
-            return _open_files(logits, given, said)
+            return _open_files(logits, given, options)
         if dask.is_dask(logits) or spark.is_spark(logits) or is_frame(logits):
-            return _open_table(logits, given, said)
+            return _open_table(logits, given, options)
     for name, kind in (("header", "a CSV file"), ("columns", "a table"), ("where", "a table")):
-        _refuse(said, name, kind)
-    source = _open_memory(logits, said["class_axis"])
+        options.refuse(name, kind)
+    source = _open_memory(logits, options.class_axis)
     return attach(source, _loose(given, source.shape))
 
 
-def _open_table(logits: Any, given: dict[str, Any], said: dict[str, Any]) -> Source:
-    _refuse(said, "header", "a CSV file")
+def _open_table(logits: Any, given: dict[str, Any], options: _Options) -> Source:
+    options.refuse("header", "a CSV file")
     if dask.is_dask(logits):
-        _refuse(said, "where", "a table in memory or a file")
+        options.refuse("where", "a table in memory or a file")
         with reading("logits"):
-            source, rest = dask.open_dask(logits, given, said["columns"], said["class_axis"])
+            source, rest = dask.open_dask(logits, given, options.columns, options.class_axis)
         return attach(source, _loose(rest, None))
+    options.refuse_axis()
     if spark.is_spark(logits):
-        _refuse(said, "where", "a table in memory or a file")
-        _refuse_axis(said["class_axis"])
-        return spark.open_spark(logits, given, said["columns"])
-    _refuse_axis(said["class_axis"])
+        options.refuse("where", "a table in memory or a file")
+        return spark.open_spark(logits, given, options.columns)
     named, rest = paths.split_names(given)
-    source = frames.open_frame(logits, named, said["columns"], said["where"])
+    source = frames.open_frame(logits, named, options.columns, options.where)
     return attach(source, _loose(rest, source.shape))
-
-
-def _refuse(said: Mapping[str, Any], name: str, kind: str) -> None:
-    if said[name] is not None:
-        raise InputError(f"{name} must go with {kind}, got {said[name]!r}")
-
-
-def _refuse_axis(class_axis: int | None) -> None:
-    if class_axis not in (None, 1, -1):
-        raise InputError(f"class_axis must be left out for a table, got {class_axis}")
 
 
 # Labels, weights and groups beside the logits -----------------------------------------------------
@@ -205,54 +197,38 @@ def _read_column(path: str, name: str) -> Array:
     shown = paths.base_name(file)
     if paths.suffix(file) in paths.LOGS:
         raise InputError(f"{name} must name a field of the log of the logits, got the log {shown}")
-    if paths.suffix(file) in paths.TEXT:
-        return np.asarray(text.read_column(file, member, name, shown))
+    if paths.suffix(file) in paths.CSV:
+        return csv_files.read_column(file, member, name, shown)
     if paths.suffix(file) in paths.ARROW:
-        return _read_arrow_column(file, member, shown, name)
-    with reading(shown):
-        return array_files.read_column(
-            file, member or array_files.only_member(file, shown, name), name
-        )
-
-
-def _read_arrow_column(file: str, member: str, shown: str, name: str) -> Array:
-    names = arrow.read_schema(file, shown).names
-    column = member or (names[0] if len(names) == 1 else name)
-    if column not in names:
-        got = ", ".join(names[:20])
-        raise InputError(f"{shown} must have a column {column!r}, or name one after #, got {got}")
-    return arrow.read_column(file, column, shown, name)
+        return arrow.read_column(file, member, name, shown)
+    return array_files.read_column(file, member, name, shown)
 
 
 # Files --------------------------------------------------------------------------------------------
 
 
-def _open_files(logits: Any, given: dict[str, Any], said: dict[str, Any]) -> Source:
+def _open_files(logits: Any, given: dict[str, Any], options: _Options) -> Source:
     found = paths.expand(logits, "logits file")
     named, rest = paths.split_names(given)
-    if rest and said["where"] is not None:
+    if rest and options.where is not None:
         name = ARGUMENTS[next(iter(rest))]
         raise InputError(
             f"{name} must be a column of the table with where, got another array or file"
         )
     each, whole = _per_file(rest, len(found))
-    options = _Options(**said, named=named)
-    names = [paths.base_name(paths.split_member(found[0])[0])]
-    if len(found) > 1:
-        names = paths.short_names(found)
-    opener = partial(_open_file, options=options)
+    opener = partial(_open_file, named=named, options=options)
     if len(found) == 1:
-        opened = [opener(found[0], names[0])]
+        opened = [opener(found[0], paths.base_name(paths.split_member(found[0])[0]))]
     else:
         with ThreadPoolExecutor(min(_OPEN_AT_ONCE, len(found))) as pool:
-            opened = logs.join_logs(list(pool.map(opener, found, names)))
+            opened = logs.join_logs(list(pool.map(opener, found, paths.short_names(found))))
     _check_alike(opened)
     for source in opened:
         logs.warn_counts(source)
     beside = [
         attach(
             source,
-            {role: columns[position]() for role, columns in each.items()},
+            {role: _read_column(files[position], ARGUMENTS[role]) for role, files in each.items()},
             of=f" of {source.name}",
         )
         for position, source in enumerate(opened)
@@ -261,11 +237,9 @@ def _open_files(logits: Any, given: dict[str, Any], said: dict[str, Any]) -> Sou
     return attach(source, _loose(whole, source.shape))
 
 
-def _per_file(
-    rest: Mapping[str, Any], files: int
-) -> tuple[dict[str, list[Callable[[], Array]]], dict[str, Any]]:
+def _per_file(rest: Mapping[str, Any], files: int) -> tuple[dict[str, list[str]], dict[str, Any]]:
     """Columns that are one file for each file of logits, and those that are one for all rows."""
-    each: dict[str, list[Callable[[], Array]]] = {}
+    each: dict[str, list[str]] = {}
     whole: dict[str, Any] = {}
     for role, value in rest.items():
         found = paths.expand(value, f"{ARGUMENTS[role]} file") if is_file(value) else []
@@ -275,7 +249,7 @@ def _per_file(
                 f"logits, got {len(found)}"
             )
         if len(found) > 1:
-            each[role] = [partial(_read_column, path, ARGUMENTS[role]) for path in found]
+            each[role] = found
         else:
             whole[role] = value
     return each, whole
@@ -310,72 +284,27 @@ def _check_alike(sources: list[Source]) -> None:
             )
 
 
-def _open_file(path: str, name: str, options: _Options) -> Source:
+def _open_file(path: str, name: str, named: Mapping[str, str], options: _Options) -> Source:
     file, member = paths.split_member(path)
     paths.check_file(file, "logits file")
     file = file if paths.is_url(file) else os.path.abspath(file)  # noqa: PTH100  # for workers
-    ending = paths.suffix(file)
-    if ending not in paths.TEXT and options.header is not None:
+    ending, where = paths.suffix(file), options.where
+    if ending not in paths.CSV and options.header is not None:
         raise InputError(f"header must go with a CSV file, got {name}")
     if ending in paths.ARRAYS:
-        return _open_array_file(file, member, name, options)
-    _refuse_axis(options.class_axis)
-    columns = member or options.columns
-    # Rows are counted among those that are read, so errors must not name the file alone.
-    shown = name if options.where is None else f"{name} where {_shown(options.where)}"
+        for option in ("columns", "where"):
+            if getattr(options, option) is not None:
+                raise InputError(f"{option} must go with a table, got {name}")
+        return array_files.open_file(file, member, name, named, options.class_axis)
+    options.refuse_axis()
     if member and options.columns is not None:
         raise InputError(f"columns must go without #{member}, got {options.columns!r}")
+    columns = member or options.columns
     if ending in paths.LOGS:
-        conditions = _plain_conditions(options.where, "a log")
-        return logs.open_log(file, name, options.named, columns, conditions)
-    if ending in paths.TEXT:
-        layout = text.read_layout(file, name, header=options.header)
-        chosen = choose_columns(layout.kinds, options.named, columns, name)
-        where = _text_conditions(options.where, layout.kinds, name)
-        parts: list[Part] = [text.TextPart(file, shown, layout, chosen, where)]
-        size = None
-    else:
-        schema = arrow.read_schema(file, name)
-        with reading(name):
-            kinds = arrow_kinds(schema)
-        chosen = choose_columns(kinds, options.named, columns, name)
-        if isinstance(options.where, Mapping):
-            check_where(options.where, kinds, name)
-        parts = arrow.open_parts(file, shown, chosen, options.where)
-        size = arrow.list_size(schema, chosen.logits[0]) if chosen.lists else None
-    return from_table(parts, shown, chosen, classes=size, spool=Spool())
-
-
-def _open_array_file(file: str, member: str, name: str, options: _Options) -> Source:
-    if options.columns is not None:
-        raise InputError(f"columns must go with a table, got {name}")
-    if options.where is not None:
-        raise InputError(f"where must go with a table, got {name}")
-    parts, described = array_files.open_file(file, member, name, options.named, options.class_axis)
-    spool = None if array_files.is_mapped(file) else Spool()
-    return described.replaced(parts=tuple(parts), spool=spool)
-
-
-def _shown(where: Any) -> str:
-    if not isinstance(where, Mapping):
-        return str(where)
-    return " and ".join(f"{column}={value}" for column, value in where.items())
-
-
-def _text_conditions(where: Any, kinds: Mapping[str, Any], name: str) -> dict[str, str]:
-    conditions = _plain_conditions(where, "a CSV file")
-    if conditions:
-        check_where(conditions, kinds, name)
-    return conditions
-
-
-def _plain_conditions(where: Any, kind: str) -> dict[str, str]:
-    if where is None:
-        return {}
-    if not isinstance(where, Mapping):
-        found = type(where).__name__
-        raise InputError(f"where must map columns to values for {kind}, got {found}")
-    return {column: str(value) for column, value in where.items()}
+        return logs.open_log(file, name, named, columns, where)
+    if ending in paths.CSV:
+        return csv_files.open_file(file, name, named, columns, where, header=options.header)
+    return arrow.open_file(file, name, named, columns, where)
 
 
 # Memory -------------------------------------------------------------------------------------------
@@ -385,12 +314,9 @@ def _open_memory(logits: Any, class_axis: int | None) -> Source:
     if hasattr(logits, "__dask_graph__"):
         kind = type(logits).__name__
         raise InputError(f"logits must be a Dask array or data frame, got {kind}")
-    if callable(logits):
-        return Source((CallablePart(logits, class_axis),), items=class_axis is not None)
-    if _are_batches(logits):
-        return Source(
-            (CallablePart(lambda: iter(logits), class_axis),), items=class_axis is not None
-        )
+    if callable(logits) or _are_batches(logits):
+        produce = logits if callable(logits) else lambda: iter(logits)
+        return Source((CallablePart(produce, class_axis),), items=class_axis is not None)
     if isinstance(logits, Iterator):
         return Source((CallablePart(lambda: logits, class_axis),), repeatable=False)
     return from_array(validation.as_array(logits), "logits", class_axis)

@@ -21,14 +21,17 @@ from tepid.errors import InputError, require
 from tepid.store import check_regular
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
-TEXT = (".csv", *(f".csv{ending}" for ending in COMPRESSIONS))
+CSV = (".csv", *(f".csv{ending}" for ending in COMPRESSIONS))
 LOGS = (".jsonl", *(f".jsonl{ending}" for ending in COMPRESSIONS))
 ARROW = (".parquet", ".arrow", ".feather", ".ipc")
 ARRAYS = (".npy", ".npz", ".zarr", ".h5", ".hdf5", ".safetensors", ".pt", ".pth")
-KNOWN = (*ARRAYS, *ARROW, *TEXT, *LOGS)
+KNOWN = (*ARRAYS, *ARROW, *CSV, *LOGS)
 ENDINGS = (
     "one of .npy, .npz, .csv, .parquet, .arrow, .feather, .zarr, .h5, .safetensors, .pt and .jsonl"
 )
+
+# Without a limit on a line a small compressed file could fill the memory.
+_LONGEST_LINE = 64 << 20
 
 AnyPath = str | os.PathLike[str]
 
@@ -235,6 +238,18 @@ def open_text(path: str) -> Iterator[io.TextIOWrapper]:
         file: Any = stack.enter_context(open_bytes(path))
         plain = file if ending is None else stack.enter_context(openers[ending](file))
         yield stack.enter_context(io.TextIOWrapper(plain, encoding="utf-8-sig", newline=""))
+
+
+def text_lines(file: io.TextIOWrapper, name: str) -> Iterator[str]:
+    """The lines of a text file; raises where one has no end or holds a zero byte."""
+    number = 0
+    while line := file.readline(_LONGEST_LINE):
+        number += 1
+        if len(line) == _LONGEST_LINE:
+            raise InputError(f"{name} must have lines below 64 MB, got a longer one")
+        if "\0" in line:  # which NumPy drops at the end of a text
+            raise InputError(f"{name} must be UTF-8 text, got a zero byte at line {number}")
+        yield line
 
 
 def _open_zstandard(file: IO[bytes]) -> Any:

@@ -1,15 +1,15 @@
 """`Source`: logits as an ordered sequence of parts, with what lies beside them."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from tepid import shapes, validation
 from tepid.errors import InputError, RowError
+from tepid.sources.attached import AnyPeer, AttachedPart
 from tepid.sources.batch import (
     ArrayPart,
     Batch,
@@ -19,8 +19,6 @@ from tepid.sources.batch import (
     mismatch,
     row_shape,
 )
-from tepid.sources.beside import AnyPeer, Beside, map_leaves, unwrapped
-from tepid.sources.multilabel import LabelColumns
 from tepid.sources.spool import Spool
 from tepid.tables import ARGUMENTS, Columns
 from tepid.validation import Array, ClassNames
@@ -148,8 +146,11 @@ class Source:
         keep = frozenset(name for name in self.columns if wanted[name])
         if keep == self.columns:
             return self
-        parts = (unwrapped(part.select(keep)) for part in self.parts)
-        return self.replaced(parts=tuple(chain.from_iterable(parts)), columns=keep)
+        parts: list[Part] = []
+        for part in self.parts:
+            kept = part.select(keep)
+            parts += kept.unwrapped() if isinstance(kept, AttachedPart) else [kept]
+        return self.replaced(parts=tuple(parts), columns=keep)
 
     def lean(self, *, labels: bool = False, clusters: bool = False) -> "Source":
         """The same rows for a pass that needs no other models' answers.
@@ -177,7 +178,7 @@ class Source:
 
     def files(self) -> "list[Source]":
         """One source per file or partition; raises if an array beside them cannot be cut."""
-        if any(isinstance(part, Beside) and len(part.parts) > 1 for part in self.parts):
+        if any(isinstance(part, AttachedPart) and len(part.parts) > 1 for part in self.parts):
             raise InputError(
                 "labels, sample_weight and groups must be columns of the files or one file for "
                 f"each of them, since the rows of {self.name} are not counted, got one for all"
@@ -192,13 +193,16 @@ class Source:
 
     def renamed(self, name: str) -> "Source":
         """The same rows under another name in messages."""
+        return self.map_leaves(lambda leaf: dataclasses.replace(leaf, name=name), name=name)
 
-        def change(leaf: Any) -> Any:
-            return dataclasses.replace(leaf, name=name)
+    def leaves(self) -> Iterator[Part]:
+        """The parts that read data, inside those that wrap others."""
+        return (leaf for part in self.parts for leaf in part.leaves())
 
-        return self.replaced(
-            parts=tuple(map_leaves(part, change) for part in self.parts), name=name
-        )
+    def map_leaves(self, change: Callable[[Any], Part], **changes: Any) -> "Source":
+        """A source with each leaf replaced, and with other fields."""
+        parts = tuple(part.map_leaves(change) for part in self.parts)
+        return self.replaced(parts=parts, **changes)
 
 
 def attach(
@@ -220,56 +224,23 @@ def attach(
             raise mismatch(f"{ARGUMENTS[name]}{of}", rows, len(column))
     counts = [part.rows for part in source.parts]
     alike = all([part.rows for part in peer.parts] == counts for peer in peers if peer.parts)
-    if None in counts or not alike or len(counts) == 1:
-        parts: tuple[Part, ...] = (Beside(source.parts, columns, peers),)
-    else:
-        parts = tuple(_beside(source.parts, columns, peers))
+    parts: tuple[AttachedPart, ...] = (AttachedPart(source.parts, columns, peers),)
+    if None not in counts and alike and len(counts) > 1:
+        parts = tuple(_attach_each(source.parts, columns, peers))
     names = source.columns | columns.keys() | ({"peers"} if peers else set())
-    beside = source.replaced(parts=parts, columns=names)
+    attached = source.replaced(parts=parts, columns=names)
     decoded = source.spool is None and any(peer.decoded for peer in peers)
-    return beside.replaced(spool=Spool()) if decoded else beside
+    return attached.replaced(spool=Spool()) if decoded else attached
 
 
-def split_labels(source: Source, *, per_label: bool = False) -> Source:
-    """Multi-label rows (n, K) as n·K binary rows; labels beside them are (n, K).
-
-    With `per_label` each label is a group.
-    """
-    names = label_names(source)
-    parts = tuple(
-        LabelColumns(part, names, per_label, source.probabilities) for part in source.parts
-    )
-    columns = source.columns | ({"group"} if per_label else set())
-    shape = None if source.shape is None else (*source.shape, len(names))
-    return source.replaced(
-        parts=parts, classes=2, binary=True, names=None, probabilities=False, shape=shape,
-        columns=columns, items=True,
-    )  # fmt: skip
-
-
-def label_names(source: Source) -> tuple[str, ...]:
-    """The names of the labels of multi-label rows, or their numbers."""
-    k = source.classes
-    if k is None:
-        # Labels beside multi-label rows cannot be read before the rows are split.
-        first = next(source.select().batches(1, once=True)).logits
-        k = int(first.shape[-1]) if first.ndim > 1 else 1
-    if source.binary or k < 2:
-        raise InputError(
-            f"{source.name} must have a column for each label with multilabel, got one column"
-        )
-    return tuple(str(name) for name in source.names or range(k))
-
-
-def _beside(
+def _attach_each(
     parts: tuple[Part, ...], columns: Mapping[str, Array], peers: tuple[AnyPeer, ...]
-) -> Iterator[Beside]:
+) -> Iterator[AttachedPart]:
     start = 0
     for position, part in enumerate(parts):
         stop = start + (part.rows or 0)
         cut = {name: column[start:stop] for name, column in columns.items()}
-        others = tuple(peer.cut(position, start, stop) for peer in peers)
-        yield Beside((part,), cut, others)
+        yield AttachedPart((part,), cut, tuple(peer.cut(position, start, stop) for peer in peers))
         start = stop
 
 

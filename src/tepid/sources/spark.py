@@ -3,13 +3,13 @@
 import dataclasses
 import io
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tepid import shapes
 from tepid.errors import InputError
 from tepid.sources import arrow, paths
-from tepid.sources.batch import Batch
+from tepid.sources.batch import Batch, Part
 from tepid.sources.source import Source, from_table
 from tepid.tables import ARGUMENTS, Columns, Holds, choose_columns, needs_arrow
 
@@ -20,14 +20,12 @@ def is_spark(data: object) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class SparkPart:
+class SparkPart(Part):
     """All rows of a Spark data frame, in no order."""
 
     frame: Any
     columns: Columns
     name: str = "logits"
-    rows: int | None = field(default=None, init=False)
-    portable: bool = field(default=False, init=False)
 
     def batches(self, size: int) -> Iterator[Batch]:
         """Fetch the rows to this process, a record batch at a time."""
@@ -46,7 +44,7 @@ class SparkPart:
 
 
 @dataclass(frozen=True, eq=False)
-class RecordPart:
+class RecordPart(Part):
     """Record batches of one partition, on a worker."""
 
     records: Iterable[Any]

@@ -18,8 +18,16 @@ from tepid.validation import Array, Int64
 COLUMN = "probabilities"
 
 
+def check_ending(path: Path, *, table: bool = False) -> None:
+    """Refuse a name that does not say how to write it; a table has named columns."""
+    endings = [".csv", ".parquet"] if table else [".npy", ".npz", ".csv", ".parquet"]
+    if path.suffix.lower() not in endings:
+        said = f"{', '.join(endings[:-1])} or {endings[-1]}"
+        raise InputError(f"output must end in {said}, got {path.name}")
+
+
 def write_batches(
-    path: str | os.PathLike[str], batches: Iterator[Any], *, classes: int | None = None
+    path: str | os.PathLike[str], batches: Iterator[Array], *, classes: int | None = None
 ) -> int:
     """Write batches to `.npy`, `.npz`, `.csv` or `.parquet`, whole or not at all; count rows.
 
@@ -27,35 +35,32 @@ def write_batches(
     are refused, unless `classes` says how wide an empty file is.
     """
     target = Path(path)
-    writers: dict[str, Callable[[IO[bytes], Iterator[Any]], int]] = {
+    check_ending(target)
+    writers: dict[str, Callable[[IO[bytes], Array, Iterator[Array]], int]] = {
         ".npy": _write_npy,
         ".npz": _write_npz,
         ".csv": _write_csv,
         ".parquet": _write_parquet,
     }
-    check_ending(target)
+    ending = target.suffix.lower()
     filled = (batch for batch in batches if len(batch))
     with atomic_write(target) as file:
         first = next(filled, None)
         if first is None and classes is None:
             raise InputError("output must have at least one row, got none")
-        empty = np.zeros((0, classes or 0), np.float32)
-        some = itertools.chain([empty if first is None else first], filled)
-        return writers[target.suffix.lower()](file, some)
+        first = np.zeros((0, classes or 0), np.float32) if first is None else first
+        if first.ndim != 2 and ending in (".csv", ".parquet"):
+            raise InputError(
+                f"output must be .npy or .npz for more than two dimensions, got {ending}"
+            )
+        return writers[ending](file, first, itertools.chain([first], filled))
 
 
-def check_ending(path: Path) -> None:
-    """Refuse a name that does not say how to write it."""
-    if path.suffix.lower() not in (".npy", ".npz", ".csv", ".parquet"):
-        raise InputError(f"output must end in .npy, .npz, .csv or .parquet, got {path.name}")
-
-
-def _write_npy(file: IO[bytes], batches: Iterator[Any]) -> int:
+def _write_npy(file: IO[bytes], first: Array, batches: Iterator[Array]) -> int:
     # NumPy pads a header so that it can be rewritten in place once the number of rows is known.
-    first = next(batches)
     _write_header(file, first, 0)
     rows = 0
-    for batch in itertools.chain([first], batches):
+    for batch in batches:
         file.write(np.ascontiguousarray(batch).data)
         rows += len(batch)
     file.seek(0)
@@ -63,45 +68,46 @@ def _write_npy(file: IO[bytes], batches: Iterator[Any]) -> int:
     return rows
 
 
-def _write_header(file: IO[bytes], batch: Any, rows: int) -> None:
+def _write_header(file: IO[bytes], batch: Array, rows: int) -> None:
     descr = np.lib.format.dtype_to_descr(batch.dtype)
     header = {"descr": descr, "fortran_order": False, "shape": (rows, *batch.shape[1:])}
     np.lib.format.write_array_header_1_0(file, header)
 
 
-def _write_npz(file: IO[bytes], batches: Iterator[Any]) -> int:
+def _write_npz(file: IO[bytes], _: Array, batches: Iterator[Array]) -> int:
     whole = np.concatenate(list(batches))
     np.savez(file, probabilities=whole)
     return len(whole)
 
 
-def _write_csv(file: IO[bytes], batches: Iterator[Any]) -> int:
+def _write_csv(file: IO[bytes], _: Array, batches: Iterator[Array]) -> int:
     rows = 0
     for batch in batches:
-        if batch.ndim != 2:
-            raise InputError("output must be .npy or .npz for more than two dimensions, got .csv")
         np.savetxt(file, batch, fmt="%.9g", delimiter=",")
         rows += len(batch)
     return rows
 
 
-def _write_parquet(file: IO[bytes], batches: Iterator[Any]) -> int:
-    pa, parquet = (
-        require(module, "parquet", "Writing .parquet") for module in ("pyarrow", "pyarrow.parquet")
+def _write_parquet(file: IO[bytes], first: Array, batches: Iterator[Array]) -> int:
+    pa = require("pyarrow", "parquet", "Writing .parquet")
+    lists = (
+        pa.FixedSizeListArray.from_arrays(
+            pa.array(np.ascontiguousarray(batch).reshape(-1)), first.shape[1]
+        )
+        for batch in batches
     )
-    first = next(batches)
-    if first.ndim != 2:
-        raise InputError("output must be .npy or .npz for more than two dimensions, got .parquet")
-    form = pa.list_(pa.from_numpy_dtype(first.dtype), first.shape[1])
-    schema = pa.schema([(COLUMN, form)])
-    rows = 0
     # Probabilities do not repeat, so that a dictionary of them only costs time.
-    with parquet.ParquetWriter(file, schema, use_dictionary=False) as writer:
-        for batch in itertools.chain([first], batches):
-            flat = pa.array(np.ascontiguousarray(batch).reshape(-1))
-            lists = pa.FixedSizeListArray.from_arrays(flat, first.shape[1])
-            writer.write_table(pa.table({COLUMN: lists}, schema=schema))
-            rows += len(batch)
+    return _write_tables(file, (pa.table({COLUMN: each}) for each in lists), use_dictionary=False)
+
+
+def _write_tables(file: IO[bytes], tables: Iterator[Any], **options: Any) -> int:
+    parquet = require("pyarrow.parquet", "parquet", "Writing .parquet")
+    first = next(tables)
+    rows = 0
+    with parquet.ParquetWriter(file, first.schema, **options) as writer:
+        for table in itertools.chain([first], tables):
+            writer.write_table(table)
+            rows += table.num_rows
     return rows
 
 
@@ -124,19 +130,13 @@ class Lists(NamedTuple):
 Rows = Mapping[str, Array | Lists]
 
 
-def check_table_ending(path: Path) -> None:
-    """Refuse a name that does not say how to write a table."""
-    if path.suffix.lower() not in (".csv", ".parquet"):
-        raise InputError(f"output must end in .csv or .parquet, got {path.name}")
-
-
 def write_table(path: str | os.PathLike[str], batches: Iterator[Rows]) -> int:
     """Write batches of columns to `.csv` or `.parquet`, whole or not at all; count rows.
 
     In CSV the values of a list are joined by `|`, and True is `true`.
     """
     target = Path(path)
-    check_table_ending(target)
+    check_ending(target, table=True)
     write = _write_csv_table if target.suffix.lower() == ".csv" else _write_parquet_table
     with atomic_write(target) as file:
         return write(file, batches)
@@ -167,9 +167,7 @@ def _csv_cells(column: Array | Lists) -> list[Any]:
 
 
 def _write_parquet_table(file: IO[bytes], batches: Iterator[Rows]) -> int:
-    pa, parquet = (
-        require(module, "parquet", "Writing .parquet") for module in ("pyarrow", "pyarrow.parquet")
-    )
+    pa = require("pyarrow", "parquet", "Writing .parquet")
 
     def arrow(column: Array | Lists) -> Any:
         if isinstance(column, Lists):
@@ -179,10 +177,4 @@ def _write_parquet_table(file: IO[bytes], batches: Iterator[Rows]) -> int:
         return pa.array(column.tolist(), pa.string()) if text else pa.array(column)
 
     tables = (pa.table({name: arrow(column) for name, column in b.items()}) for b in batches)
-    first = next(tables)
-    rows = 0
-    with parquet.ParquetWriter(file, first.schema) as writer:
-        for table in itertools.chain([first], tables):
-            writer.write_table(table)
-            rows += table.num_rows
-    return rows
+    return _write_tables(file, tables)

@@ -16,9 +16,8 @@ from tepid.engines import Threads
 from tepid.errors import InputError, RowError
 from tepid.posterior.calibration import check_multilabel, fit_evidence
 from tepid.posterior.evidence import Evidence
-from tepid.sources import Source, attach, open_peer, split_labels
-from tepid.sources.beside import AnyPeer, PeerTable
-from tepid.sources.source import label_names
+from tepid.sources import Source, attach, label_names, open_peer, split_labels
+from tepid.sources.attached import AnyPeer, PeerTable
 from tepid.sources.spool import Spool
 from tepid.temperature import warn_unreliable
 from tepid.torch.distributed import AllReduced

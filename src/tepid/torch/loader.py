@@ -14,9 +14,9 @@ from torch import nn
 
 from tepid import shapes, validation
 from tepid.errors import InputError, RowError
-from tepid.sources import Batch
+from tepid.sources import Batch, Part
+from tepid.sources.attached import check_classes, peer_logits
 from tepid.sources.batch import ItemCounter, mismatch, unit_of
-from tepid.sources.beside import check_classes, peer_logits
 from tepid.sources.multilabel import read_labels
 from tepid.sources.spool import Spool
 from tepid.torch.module import find_logits
@@ -116,7 +116,7 @@ def _read_labels(batch: Any, labels: Labels) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class LoaderPart:
+class LoaderPart(Part):
     """The logits of a model over a loader; no more than one batch is kept.
 
     `peers` are other models, which run on the same batches. `begin` is called before each pass.
@@ -133,8 +133,6 @@ class LoaderPart:
     first: list[tuple[int, float, float]] = field(default_factory=list)
     name: str = "logits"
     multilabel: bool = False
-    rows: int | None = field(default=None, init=False)
-    portable: bool = field(default=False, init=False)
 
     def batches(self, size: int) -> Iterator[Batch]:
         """Run the models over the loader; raises if the rows are not those of the first pass."""
@@ -216,13 +214,11 @@ def _run_peer(peer: Reader, batch: Any, logits: Any, row: int) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class FirstBatch:
+class FirstBatch(Part):
     """The first batch of a loader, to see the shape of its logits."""
 
     part: LoaderPart
     name: str = "logits"
-    rows: int | None = field(default=None, init=False)
-    portable: bool = field(default=False, init=False)
 
     def batches(self, size: int) -> Iterator[Batch]:
         """Yield it; nothing if the loader is empty."""
@@ -234,7 +230,7 @@ class FirstBatch:
 
 
 @dataclass(frozen=True, eq=False)
-class StoredPart:
+class StoredPart(Part):
     """A loader that is run once: later passes read its rows from a temporary file.
 
     `columns` are those of `labels` and `peers` that are wanted.
@@ -244,7 +240,6 @@ class StoredPart:
     spool: Spool
     columns: frozenset[str]
     name: str = "logits"
-    portable: bool = field(default=False, init=False)
 
     @property
     def rows(self) -> int | None:

@@ -8,20 +8,13 @@ choice, which is another model of the answer and is not read here.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
-from tepid.sources.json_lines import LineError, find_field, finite, shown
+from tepid.sources.json_lines import Answer, LineError, find_field, finite, shown
 
-FIELDS = "resps"
+FIELD = "resps"
 # How many digits of a document's hash are part of its id.
 _DIGITS = 12
-
-
-class Answer(NamedTuple):
-    """The logits of a line, and the positions of those that are only an upper bound."""
-
-    logits: list[float]
-    bounded: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -32,11 +25,6 @@ class SampleReader:
     task: str | None
     names: None = field(default=None, init=False)
     identified: bool = field(default=True, init=False)
-
-    @classmethod
-    def of(cls, first: Mapping[str, Any], file: str) -> "SampleReader":
-        """The reader for a file, by its first line and its name."""
-        return cls(first.get("filter"), task_of(file))
 
     def read(self, record: Mapping[str, Any]) -> Answer | None:
         """The log-likelihoods of the choices; None for a line of another filter."""

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tepid.errors import InputError
-from tepid.sources.json_lines import LineError, find_field, finite, shown
-from tepid.sources.samples import Answer
+from tepid.sources.json_lines import Answer, LineError, find_field, finite, shown
 
 FIELDS = "choices, completion_probabilities or logprobs"
 # Servers write this or less where a token is no longer listed, or is impossible.

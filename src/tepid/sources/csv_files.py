@@ -1,13 +1,12 @@
 """CSV files: numbers separated by commas, semicolons or tabs, with or without a header."""
 
-import contextlib
 import csv
 import dataclasses
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,11 +14,22 @@ import numpy as np
 from tepid import validation
 from tepid.errors import InputError, RowError, reading
 from tepid.sources import paths
-from tepid.sources.batch import Batch
-from tepid.tables import ARGUMENTS, TEXT, Columns, Holds
+from tepid.sources.batch import Batch, Part
+from tepid.sources.source import Source, from_table
+from tepid.sources.spool import Spool
+from tepid.tables import (
+    ARGUMENTS,
+    TEXT,
+    Columns,
+    Holds,
+    check_where,
+    choose_column,
+    choose_columns,
+    name_rows,
+    text_conditions,
+)
+from tepid.validation import Array
 
-# A longer line is no table; without a limit a small compressed file could fill the memory.
-_LONGEST_LINE = 64 << 20
 # A line without quotes, or the cells of a row that has some.
 Row: TypeAlias = str | list[str]
 
@@ -44,16 +54,15 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class TextPart:
+class CsvPart(Part):
     """A CSV file. `where` maps columns to the value that a row must have to be read."""
 
     path: str
     name: str
     layout: Layout
     columns: Columns
-    where: Mapping[str, str] = field(default_factory=dict)
-    rows: int | None = field(default=None, init=False)
-    portable: bool = field(default=True, init=False)
+    where: Mapping[str, str]
+    portable = True
 
     def batches(self, size: int) -> Iterator[Batch]:
         """Yield the rows that are wanted."""
@@ -65,7 +74,7 @@ class TextPart:
                     yield self._batch(lines, row)
                 row += len(lines)
 
-    def select(self, keep: frozenset[str]) -> "TextPart":
+    def select(self, keep: frozenset[str]) -> "CsvPart":
         """The same rows with fewer columns."""
         return dataclasses.replace(self, columns=self.columns.select(keep))
 
@@ -76,20 +85,39 @@ class TextPart:
         if values is None:  # labels may be text, and otherwise the cell to blame is found
             numeric.pop("labels", None)
             names = [*self.columns.logits, *numeric.values()]
-            values = read_numbers(lines, names, self.layout, self.name, first)
+            values = _read_numbers(lines, names, self.layout, self.name, first)
         width = len(self.columns.logits)
         beside: dict[str, Any] = dict(zip(numeric, values[:, width:].T, strict=True))
         for role in named.keys() - numeric.keys():
-            texts = read_texts(lines, named[role], self.layout)
+            texts = _read_texts(lines, named[role], self.layout)
             beside[role] = read_side(texts, ARGUMENTS[role], self.name, first)
         return Batch(values[:, :width], start=first, name=self.name, row=first, **beside)
 
     def _matching(self, lines: list[Row]) -> list[Row]:
         keep = np.ones(len(lines), bool)
         for name, value in self.where.items():
-            texts = read_texts(lines, name, self.layout)
+            texts = _read_texts(lines, name, self.layout)
             keep &= [_same(text.strip(), value) for text in texts.tolist()]
         return list(itertools.compress(lines, keep))
+
+
+def open_file(
+    path: str,
+    name: str,
+    beside: Mapping[str, str],
+    columns: str | Sequence[str] | None,
+    where: Any,
+    *,
+    header: bool | None,
+) -> Source:
+    """A source over one file."""
+    layout = read_layout(path, name, header=header)
+    chosen = choose_columns(layout.kinds, beside, columns, name)
+    conditions = text_conditions(where, "a CSV file")
+    check_where(conditions, layout.kinds, name)
+    shown = name_rows(name, where)
+    part = CsvPart(path, shown, layout, chosen, conditions)
+    return from_table((part,), shown, chosen, spool=Spool())
 
 
 def _same(text: str, value: str) -> bool:
@@ -110,7 +138,7 @@ def read_layout(path: str, name: str, *, header: bool | None = None) -> Layout:
     """
     with reading(name):
         with paths.open_text(path) as file:
-            first = next((line for line in text_lines(file, name) if line.strip("\r\n ")), "")
+            first = next((line for line in paths.text_lines(file, name) if line.strip("\r\n ")), "")
         delimiter = next((sign for sign in ",;\t" if sign in first), ",")
         cells = next(csv.reader([first], delimiter=delimiter, strict=True), [])
         names = [cell.strip() for cell in cells]
@@ -138,13 +166,10 @@ def _has_header(names: list[str], name: str) -> bool:
     return False
 
 
-def read_column(path: str, column: str, argument: str, name: str) -> Any:
-    """One column of a CSV file: `column`, else the only one, else that of the argument's name."""
+def read_column(path: str, column: str, argument: str, name: str) -> Array:
+    """One column of a CSV file, chosen by `choose_column`."""
     layout = read_layout(path, name)
-    column = column or (layout.names[0] if len(layout.names) == 1 else argument)
-    if column not in layout.names:
-        got = ", ".join(layout.names[:20])
-        raise InputError(f"{name} must have a column {column!r}, or name one after #, got {got}")
+    column = choose_column(layout.names, column, argument, name)
     with reading(name):
         found = []
         for first, lines in _read_rows(path, layout, name, 1 << 16):
@@ -152,35 +177,31 @@ def read_column(path: str, column: str, argument: str, name: str) -> Any:
             if numbers is not None:
                 found.append(numbers[:, 0])
             elif argument in (*TEXT, "labels"):
-                found.append(read_side(read_texts(lines, column, layout), argument, name, first))
+                found.append(read_side(_read_texts(lines, column, layout), argument, name, first))
             else:
-                found.append(read_numbers(lines, [column], layout, name, first)[:, 0])
+                found.append(_read_numbers(lines, [column], layout, name, first)[:, 0])
         return np.concatenate(found) if found else np.zeros(0)
 
 
-def _load_numbers(rows: list[Row], names: list[str], layout: Layout) -> Any:
+def _load_numbers(rows: list[Row], names: list[str], layout: Layout) -> Array | None:
     """Some columns of some rows as float64 (n, columns); None if a cell is no number."""
     plain = [row for row in rows if isinstance(row, str)]
     if len(plain) < len(rows):
         return None
-    places = layout.places
-    with contextlib.suppress(ValueError):
+    places = [layout.places[column] for column in names]
+    try:
         return np.loadtxt(
-            plain,
-            np.float64,
-            comments=None,
-            delimiter=layout.delimiter,
-            usecols=[places[column] for column in names],
-            ndmin=2,
+            plain, np.float64, comments=None, delimiter=layout.delimiter, usecols=places, ndmin=2
         )
-    return None
+    except ValueError:
+        return None
 
 
 def read_lines(path: str, name: str) -> Iterator[tuple[int, dict[str, str]]]:
     """The cells of each row by column, and its line in the file; missing cells are empty."""
     layout = read_layout(path, name, header=True)
     with reading(name), paths.open_text(path) as file:
-        reader = csv.reader(text_lines(file, name), delimiter=layout.delimiter, strict=True)
+        reader = csv.reader(paths.text_lines(file, name), delimiter=layout.delimiter, strict=True)
         filled = (cells for cells in reader if any(map(str.strip, cells)))
         next(filled, None)
         for cells in filled:
@@ -193,32 +214,33 @@ def read_lines(path: str, name: str) -> Iterator[tuple[int, dict[str, str]]]:
             yield reader.line_num, dict(padded)
 
 
-def read_numbers(rows: list[Row], names: list[str], layout: Layout, name: str, first: int) -> Any:
+def _read_numbers(
+    rows: list[Row], names: list[str], layout: Layout, name: str, first: int
+) -> Array:
     """Some columns of some rows as float64 (n, columns)."""
-    places = layout.places
-    wanted = [places[column] for column in names]
     loaded = _load_numbers(rows, names, layout)
     if loaded is not None:
         return loaded
-    values = np.empty((len(rows), len(wanted)))
+    places = layout.places
+    values = np.empty((len(rows), len(names)))
     for position, row in enumerate(rows):
         cells = _cells(row, layout.delimiter)
-        for column, place in enumerate(wanted):
-            if not _is_number(cells[place]):
-                where = f" in column {layout.names[place]!r}" if layout.header else ""
-                got = f"{cells[place].strip()[:80]!r}{where}"
-                raise RowError(name, "hold numbers", got, first + position)
-            values[position, column] = float(cells[place])
+        for column, wanted in enumerate(names):
+            cell = cells[places[wanted]].strip()
+            if not _is_number(cell):
+                where = f" in column {wanted!r}" if layout.header else ""
+                raise RowError(name, "hold numbers", f"{cell[:80]!r}{where}", first + position)
+            values[position, column] = float(cell)
     return values
 
 
-def read_texts(rows: list[Row], column: str, layout: Layout) -> Any:
+def _read_texts(rows: list[Row], column: str, layout: Layout) -> Array:
     """One column of some rows as text."""
     place = layout.places[column]
     return np.array([_cells(row, layout.delimiter)[place].strip() for row in rows], str)
 
 
-def read_side(texts: Any, argument: str, name: str, first: int = 0) -> Any:
+def read_side(texts: Array, argument: str, name: str, first: int = 0) -> Array:
     """Labels as they are; in groups and ids 1.0 is 1, as in formats with numbers."""
     if argument == "labels":
         return texts
@@ -245,25 +267,13 @@ def _read_rows(path: str, layout: Layout, name: str, size: int) -> Iterator[tupl
 def _rows(path: str, delimiter: str, name: str) -> Iterator[Row]:
     """Lines as they are, and the cells of rows with quotes, which may go over several lines."""
     with paths.open_text(path) as file:
-        lines = text_lines(file, name)
+        lines = paths.text_lines(file, name)
         for line in lines:
             if '"' in line:
                 rest = itertools.chain([line], lines)
                 yield next(csv.reader(rest, delimiter=delimiter, strict=True))
             elif line.strip("\r\n "):
                 yield line
-
-
-def text_lines(file: Any, name: str) -> Iterator[str]:
-    """The lines of a text file; raises where one has no end or holds a zero byte."""
-    number = 0
-    while line := file.readline(_LONGEST_LINE):
-        number += 1
-        if len(line) == _LONGEST_LINE:
-            raise InputError(f"{name} must have lines below 64 MB, got a longer one")
-        if "\0" in line:  # which NumPy drops at the end of a text
-            raise InputError(f"{name} must be UTF-8 text, got a zero byte at line {number}")
-        yield line
 
 
 def _cells(row: Row, delimiter: str) -> list[str]:
