@@ -64,11 +64,10 @@ def as_array(data: ArrayLike, name: str = "logits") -> Any:
 
 def _to_numpy(data: Any, name: str) -> Any:
     """Tensors, Arrow arrays and data frames as NumPy arrays; other data as it is."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(data, torch.Tensor):
+    if is_tensor(data):
         tensor = data.detach()
         try:
-            return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+            return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
         except (RuntimeError, TypeError) as error:
             raise InputError(f"{name} must be a dense tensor of numbers, got {error}") from None
     if is_arrow(data) and hasattr(data, "null_count"):
@@ -76,19 +75,23 @@ def _to_numpy(data: Any, name: str) -> Any:
     return read_frame(data) if name == "logits" and is_frame(data) else data
 
 
-def is_foreign(data: object) -> bool:
-    """Whether the data lives where NumPy cannot read it, such as a tensor on a GPU."""
+def is_tensor(data: object) -> bool:
+    """Whether this is a PyTorch tensor, without importing PyTorch."""
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(data, torch.Tensor):
+    return torch is not None and isinstance(data, torch.Tensor)
+
+
+def is_foreign(data: Any) -> bool:
+    """Whether the data lives where NumPy cannot read it, such as a tensor on a GPU."""
+    if is_tensor(data):
         return bool(data.device.type != "cpu")
     return hasattr(data, "__array_namespace__") and not hasattr(data, "__array__")
 
 
 def namespace(data: Any) -> Any:
     """The module whose functions take this array: NumPy, torch, or that of its own."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(data, torch.Tensor):
-        return torch
+    if is_tensor(data):
+        return sys.modules["torch"]
     own = getattr(data, "__array_namespace__", None)
     return np if own is None else own()
 
@@ -276,8 +279,7 @@ def _plain(name: Hashable) -> Hashable:
 
 def label_values(labels: Any, name: str = "labels") -> Array:
     """Labels as an array of numbers, text or objects, of any shape."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(labels, torch.Tensor):
+    if is_tensor(labels):
         labels = labels.detach().cpu()
     values = labels if isinstance(labels, np.ndarray) else _to_numpy(labels, name)
     if isinstance(values, np.ma.MaskedArray):
@@ -493,10 +495,9 @@ def warn_probabilities(name: str = "logits") -> None:
 
 def log_probabilities(probabilities: Any, class_axis: int | None = None) -> Any:
     """The logarithms of probabilities of any shape, in that shape; a tensor stays a tensor."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(probabilities, torch.Tensor):
+    if is_tensor(probabilities):
         found = log_probabilities(as_array(probabilities.detach().cpu()), class_axis)
-        return torch.from_numpy(found).to(probabilities.device)
+        return sys.modules["torch"].from_numpy(found).to(probabilities.device)
     p = class_last(as_array(probabilities), class_axis)
     if p.ndim < 3:
         return class_back(logits_of(p), class_axis)

@@ -159,8 +159,12 @@ def _summarize(
     part: Part, source: Source, start: int | None, of: Callable[[Batch], Any], values: list[Any]
 ) -> Any:
     """The sum over one part of a source, on the worker."""
-    left = iter(values)
-    computed = part.map_leaves(
-        lambda leaf: leaf.computed(next(left)) if isinstance(leaf, DaskPart) else leaf
-    )
-    return summarize_part(of, source, computed, start)
+
+    def batches(size: int) -> Iterator[Batch]:
+        left = iter(values)
+        computed = part.map_leaves(
+            lambda leaf: leaf.computed(next(left)) if isinstance(leaf, DaskPart) else leaf
+        )
+        yield from computed.batches(size)
+
+    return summarize_part(of, source, batches, start)

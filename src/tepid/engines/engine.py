@@ -1,13 +1,13 @@
 """What every engine does: sum a summary over all batches of a source."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
 
 from tepid import validation
-from tepid.errors import InputError, RowError
+from tepid.errors import InputError
 from tepid.shapes import rows_per_batch
-from tepid.sources.batch import Batch, Part
+from tepid.sources.batch import Batch
 from tepid.sources.source import Source
 
 
@@ -49,10 +49,8 @@ class Total:
 
 def summarize(of: Callable[[Batch], Any], batch: Batch) -> Total:
     """`of(batch)`; an error about a row names the file or source and the row in it."""
-    try:
+    with batch.locating():
         return Total(of(batch), validation.look_like_probabilities(batch.logits))
-    except RowError as error:
-        raise batch.locate(error) from None
 
 
 @dataclass(frozen=True)
@@ -63,12 +61,15 @@ class Refused:
 
 
 def summarize_part(
-    of: Callable[[Batch], Any], source: Source, part: Part, start: int | None
+    of: Callable[[Batch], Any],
+    source: Source,
+    batches: Callable[[int], Iterator[Batch]],
+    start: int | None,
 ) -> Total | Refused | None:
     """The sum over one part of a source, which begins at row `start`; runs on a worker."""
-    batches = part.batches(rows_per_batch(source.classes or 64))
+    read = batches(rows_per_batch(source.classes or 64))
     try:
-        return add_up(summarize(of, batch) for batch in source.checked(batches, start))
+        return add_up(summarize(of, batch) for batch in source.checked(read, start))
     except InputError as error:
         return Refused(error)
 

@@ -75,7 +75,7 @@ def _summed(
     number = 0 if context is None else context.partitionId()
     name = f"partition {number}"
     there = part.map_leaves(lambda leaf: RecordPart(records, leaf.columns, name))
-    yield _sent(summarize_part(of, source, there, number * _APART))
+    yield _sent(summarize_part(of, source, there.batches, number * _APART))
 
 
 def _added(batches: Iterable[Any]) -> Iterator[Any]:

@@ -28,7 +28,7 @@ from tepid import shapes, validation
 from tepid.errors import InputError, reading, require
 from tepid.sources import paths
 from tepid.sources.batch import Batch, Part, mismatch, row_shape
-from tepid.sources.source import Source, from_array
+from tepid.sources.source import Source
 from tepid.sources.spool import Spool, release
 from tepid.tables import ARGUMENTS
 from tepid.validation import Array
@@ -166,7 +166,7 @@ def describe(path: str, member: str) -> Array:
         with _open_zip(path) as archive:
             return _alike(*_member_header(archive, path, member)[1:])
     if paths.suffix(path) == ".npy" and paths.is_url(path):
-        with paths.open_bytes(path) as stream:
+        with paths.open_bytes(path, seekable=False) as stream:
             return _alike(*_read_header(stream, paths.base_name(path)))
     with open_array(path, member) as array:
         return _alike(tuple(array.shape), array.dtype)
@@ -193,26 +193,30 @@ def open_file(
                 )
         array = describe(path, member)
         validation.as_array(np.zeros((), array.dtype), name)  # raises unless these are numbers
-        described = from_array(array, name, class_axis)
-        cut = _in_rows(array, class_axis) and paths.suffix(path) == ".npy"
-        cut = cut and not paths.is_url(path)  # each part would download it
+        last = shapes.class_last(array, class_axis)
         spool = None if is_mapped(path) else Spool()
-    rows, classes = described.rows or 0, described.classes or 1
-    step = max(1, _LOGITS_PER_PART // classes) if cut else max(rows, 1)
+    shape = row_shape(last)
+    rows = math.prod(shape)
+    classes = shapes.class_count(last) if rows else None  # an empty file may have any shape
+    # Each part of a file behind a URL would download it.
+    cut = _in_rows(array, class_axis) and paths.suffix(path) == ".npy" and not paths.is_url(path)
+    step = max(1, _LOGITS_PER_PART // (classes or 1)) if cut else max(rows, 1)
     part = partial(ArrayFilePart, path, name, {"logits": member, **beside}, class_axis, state)
-    return described.replaced(
-        parts=tuple(part(first, min(step, rows - first)) for first in range(0, max(rows, 1), step)),
-        classes=classes if rows else None,
-        columns=frozenset(beside),
+    return Source(
+        tuple(part(first, min(step, rows - first)) for first in range(0, max(rows, 1), step)),
+        name,
+        classes,
+        frozenset(beside),
+        shape,
+        items=last.ndim > 2,
+        binary=last.ndim == 1 or last.shape[-1] == 1,
         spool=spool,
     )
 
 
 def read_array(path: paths.AnyPath, wanted: str, what: str) -> Array:
     """One array of a file, as it is; `wanted` is the member if none is named after `#`."""
-    file, member = paths.split_member(path)
-    paths.check_file(file, what)
-    name = paths.base_name(file)
+    file, member, name = paths.find_file(path, what)
     with reading(name):
         member = member or only_member(file, name, wanted)
         with open_array(file, member) as array:
@@ -331,7 +335,7 @@ def _read_header(stream: Any, name: str) -> tuple[tuple[int, ...], Any]:
 
 @contextlib.contextmanager
 def _open_zip(path: str) -> Iterator[zipfile.ZipFile]:
-    with paths.open_seekable(path) as file, zipfile.ZipFile(file) as archive:
+    with paths.open_bytes(path) as file, zipfile.ZipFile(file) as archive:
         yield archive
 
 
@@ -384,7 +388,7 @@ class _SafeTensor:
 
 def _load_torch(path: str, *, meta: bool = False) -> Any:
     torch = require("torch", "torch", "Reading .pt")
-    with paths.open_seekable(path) as file, warnings.catch_warnings():
+    with paths.open_bytes(path) as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of a damaged file before it raises
         # Loaded first without data, since a tensor may claim any size.
         return torch.load(file, map_location="meta" if meta else "cpu", weights_only=True)
@@ -424,7 +428,7 @@ def _open_store(path: str) -> Iterator[Any]:
     with contextlib.ExitStack() as stack:
         file: Any = path
         if paths.is_url(path):
-            file = stack.enter_context(paths.open_seekable(path))
+            file = stack.enter_context(paths.open_bytes(path))
         yield stack.enter_context(h5py.File(file, "r"))
 
 

@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import functools
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tepid import validation
-from tepid.errors import InputError, RowError, reading
+from tepid.errors import InputError, reading
 from tepid.sources import paths
 from tepid.sources.batch import Batch, Part
 from tepid.sources.source import Source, from_table
@@ -80,7 +82,7 @@ class ArrowPart(Part):
     def _read_parquet(self, size: int) -> Iterator[Any]:
         """Record batches; unlike a scan of a dataset, this never decodes a whole row group."""
         parquet = needs_arrow("pyarrow.parquet", "Reading .parquet")
-        source = paths.open_seekable(self.path) if paths.is_url(self.path) else self.path
+        source = paths.open_bytes(self.path) if paths.is_url(self.path) else self.path
         small = not paths.is_url(self.path) and Path(self.path).stat().st_size <= _UNBUFFERED
         buffer = 0 if small else _BUFFER
         with parquet.ParquetFile(source, pre_buffer=False, buffer_size=buffer) as file:
@@ -115,7 +117,7 @@ class ArrowPart(Part):
 def _fragment(path: str, row_groups: tuple[int, ...] | None = None) -> Any:
     form = needs_arrow("pyarrow.dataset", "Reading .parquet").ParquetFileFormat()
     if paths.is_url(path):
-        fragment = form.make_fragment(needs_arrow().PythonFile(paths.open_seekable(path), "r"))
+        fragment = form.make_fragment(needs_arrow().PythonFile(paths.open_bytes(path), "r"))
     else:
         fragment = form.make_fragment(path, needs_arrow("pyarrow.fs").LocalFileSystem())
     return fragment if row_groups is None else fragment.subset(row_group_ids=list(row_groups))
@@ -129,7 +131,7 @@ def _open_ipc(path: str, columns: set[str] | None) -> Iterator[Any]:
     if columns is not None:
         names = read_schema(path, paths.base_name(path)).names
         options.included_fields = [i for i, name in enumerate(names) if name in columns]
-    with paths.open_seekable(path) as raw, pa.PythonFile(raw, "r") as file:
+    with paths.open_bytes(path) as raw, pa.PythonFile(raw, "r") as file:
         reader = _ipc_reader(file, options)
         if hasattr(reader, "num_record_batches"):
             yield (reader.get_batch(i) for i in range(reader.num_record_batches))
@@ -154,7 +156,7 @@ def read_schema(path: str, name: str) -> Any:
         if paths.suffix(path) == ".parquet":
             return _fragment(path).physical_schema
         pa = needs_arrow(what=f"Reading {paths.suffix(path)}")
-        with paths.open_seekable(path) as raw, pa.PythonFile(raw, "r") as file:
+        with paths.open_bytes(path) as raw, pa.PythonFile(raw, "r") as file:
             return _ipc_reader(file).schema
 
 
@@ -224,25 +226,17 @@ def expression(where: Any, path: str) -> Any:
         except (ValueError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
             raise InputError(f"where must compare {name} with {kind}, got {value!r}") from None
         terms.append(compute.field(name) == wanted)
-    condition = terms[0]
-    for term in terms[1:]:
-        condition = condition & term
-    return condition
+    return functools.reduce(operator.and_, terms)
 
 
 def to_batch(table: Any, columns: Columns, name: str, row: int) -> Batch:
     """A record batch, or a table, as a batch of rows."""
-    try:
-        logits = arrow_matrix(table, columns)
-        beside: dict[str, Any] = {
-            role: validation.side_column(table.column(c), ARGUMENTS[role])
-            for role, c in columns.beside.items()
-        }
-    except RowError as error:
-        raise error.moved(
-            row, name if error.name == "logits" else f"{error.name} of {name}"
-        ) from None
-    return Batch(logits, start=row, name=name, row=row, **beside)
+    batch = Batch(None, start=row, name=name, row=row)
+    with batch.locating():
+        values: dict[str, Any] = {"logits": arrow_matrix(table, columns)}
+        for role, column in columns.beside.items():
+            values[role] = validation.side_column(table.column(column), ARGUMENTS[role])
+    return batch._replace(**values)
 
 
 def _scalar(value: Any, kind: Any) -> Any:

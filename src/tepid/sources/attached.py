@@ -44,12 +44,10 @@ class Peer:
             joined = rows[0] if len(rows) == 1 else np.concatenate(rows)
             left = joined[count:] if there > count else None
             wanted = None if batch.weight is None else np.asarray(batch.weight) != 0
-            try:
+            with batch.locating():
                 found = peer_logits(
                     joined[:count], self.name, probabilities=self.probabilities, wanted=wanted
                 )
-            except RowError as error:
-                raise batch.locate(error) from None
             yield batch._replace(peers=(*batch.peers, found))
             start += count
         if left is not None or next(own, None) is not None:

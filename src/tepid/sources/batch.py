@@ -4,6 +4,7 @@ A `Batch` is rows in memory. A `Part` is a file, a partition or an array that yi
 reader implements `Part`; nothing else differs between kinds of data.
 """
 
+import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -86,6 +87,14 @@ class Batch(NamedTuple):
         position = np.arange(len(self.logits)) if self.chosen is None else self.chosen
         item = (self.row + position - self.begin) // self.unit
         return clusters.buckets_of_numbers(self.begin + item, self.name)
+
+    @contextlib.contextmanager
+    def locating(self) -> Iterator[None]:
+        """Name the file and its row in errors about a row of this batch."""
+        try:
+            yield
+        except RowError as error:
+            raise self.locate(error) from None
 
     def locate(self, error: RowError) -> RowError:
         """The same error with the file and its row in place of the position in the batch."""

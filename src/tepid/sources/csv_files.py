@@ -70,28 +70,30 @@ class CsvPart(Part):
             row = 0
             for _, read in _read_rows(self.path, self.layout, self.name, size):
                 lines = self._matching(read) if self.where else read
+                batch = Batch(None, start=row, name=self.name, row=row)
                 if lines:
-                    yield self._batch(lines, row)
+                    with batch.locating():
+                        values = self._values(lines)
+                    yield batch._replace(**values)
                 row += len(lines)
 
     def select(self, keep: frozenset[str]) -> "CsvPart":
         """The same rows with fewer columns."""
         return dataclasses.replace(self, columns=self.columns.select(keep))
 
-    def _batch(self, lines: list[Row], first: int) -> Batch:
+    def _values(self, lines: list[Row]) -> dict[str, Any]:
         named = self.columns.beside
         numeric = {role: named[role] for role in ("labels", "weight") if role in named}
         values = _load_numbers(lines, [*self.columns.logits, *numeric.values()], self.layout)
         if values is None:  # labels may be text, and otherwise the cell to blame is found
             numeric.pop("labels", None)
             names = [*self.columns.logits, *numeric.values()]
-            values = _read_numbers(lines, names, self.layout, self.name, first)
+            values = _read_numbers(lines, names, self.layout)
         width = len(self.columns.logits)
-        beside: dict[str, Any] = dict(zip(numeric, values[:, width:].T, strict=True))
+        found = dict(zip(numeric, values[:, width:].T, strict=True))
         for role in named.keys() - numeric.keys():
-            texts = _read_texts(lines, named[role], self.layout)
-            beside[role] = read_side(texts, ARGUMENTS[role], self.name, first)
-        return Batch(values[:, :width], start=first, name=self.name, row=first, **beside)
+            found[role] = read_side(_read_texts(lines, named[role], self.layout), ARGUMENTS[role])
+        return {"logits": values[:, :width], **found}
 
     def _matching(self, lines: list[Row]) -> list[Row]:
         keep = np.ones(len(lines), bool)
@@ -174,12 +176,13 @@ def read_column(path: str, column: str, argument: str, name: str) -> Array:
         found = []
         for first, lines in _read_rows(path, layout, name, 1 << 16):
             numbers = None if argument in TEXT else _load_numbers(lines, [column], layout)
-            if numbers is not None:
-                found.append(numbers[:, 0])
-            elif argument in (*TEXT, "labels"):
-                found.append(read_side(_read_texts(lines, column, layout), argument, name, first))
-            else:
-                found.append(_read_numbers(lines, [column], layout, name, first)[:, 0])
+            with Batch(None, name=name, row=first).locating():
+                if numbers is not None:
+                    found.append(numbers[:, 0])
+                elif argument in (*TEXT, "labels"):
+                    found.append(read_side(_read_texts(lines, column, layout), argument))
+                else:
+                    found.append(_read_numbers(lines, [column], layout)[:, 0])
         return np.concatenate(found) if found else np.zeros(0)
 
 
@@ -188,10 +191,11 @@ def _load_numbers(rows: list[Row], names: list[str], layout: Layout) -> Array | 
     plain = [row for row in rows if isinstance(row, str)]
     if len(plain) < len(rows):
         return None
-    places = [layout.places[column] for column in names]
+    places = layout.places
+    wanted = [places[column] for column in names]
     try:
         return np.loadtxt(
-            plain, np.float64, comments=None, delimiter=layout.delimiter, usecols=places, ndmin=2
+            plain, np.float64, comments=None, delimiter=layout.delimiter, usecols=wanted, ndmin=2
         )
     except ValueError:
         return None
@@ -214,9 +218,7 @@ def read_lines(path: str, name: str) -> Iterator[tuple[int, dict[str, str]]]:
             yield reader.line_num, dict(padded)
 
 
-def _read_numbers(
-    rows: list[Row], names: list[str], layout: Layout, name: str, first: int
-) -> Array:
+def _read_numbers(rows: list[Row], names: list[str], layout: Layout) -> Array:
     """Some columns of some rows as float64 (n, columns)."""
     loaded = _load_numbers(rows, names, layout)
     if loaded is not None:
@@ -229,7 +231,7 @@ def _read_numbers(
             cell = cells[places[wanted]].strip()
             if not _is_number(cell):
                 where = f" in column {wanted!r}" if layout.header else ""
-                raise RowError(name, "hold numbers", f"{cell[:80]!r}{where}", first + position)
+                raise RowError("logits", "hold numbers", f"{cell[:80]!r}{where}", position)
             values[position, column] = float(cell)
     return values
 
@@ -240,15 +242,13 @@ def _read_texts(rows: list[Row], column: str, layout: Layout) -> Array:
     return np.array([_cells(row, layout.delimiter)[place].strip() for row in rows], str)
 
 
-def read_side(texts: Array, argument: str, name: str, first: int = 0) -> Array:
+def read_side(texts: Array, argument: str) -> Array:
     """Labels as they are; in groups and ids 1.0 is 1, as in formats with numbers."""
     if argument == "labels":
         return texts
     empty = np.flatnonzero(texts == "")
     if len(empty):
-        raise RowError(
-            f"{argument} of {name}", "be names or numbers", "an empty cell", first + int(empty[0])
-        )
+        raise RowError(argument, "be names or numbers", "an empty cell", int(empty[0]))
     names, where = np.unique(texts, return_inverse=True)
     plain = [re.sub(r"^(-?[0-9]+)[.]0*$", r"\1", group) for group in names.tolist()]
     return validation.group_column(np.array(plain, str)[where], argument)

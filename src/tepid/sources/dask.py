@@ -8,8 +8,10 @@ from typing import Any
 
 from tepid import validation
 from tepid.errors import InputError
-from tepid.sources import frames, paths
-from tepid.sources.batch import Batch, Part, mismatch
+from tepid.sources import paths
+from tepid.sources.attached import AttachedPart
+from tepid.sources.batch import ArrayPart, Batch, Part, mismatch
+from tepid.sources.frames import FramePart
 from tepid.sources.source import Source, from_table
 from tepid.tables import ARGUMENTS, Columns, choose_columns, frame_kinds, holds_lists
 
@@ -39,9 +41,16 @@ class DaskPart(Part):
         (value,) = dask.compute(self.delayed)
         return self.computed(value).batches(size)
 
-    def computed(self, value: Any) -> "ComputedPart":
+    def computed(self, value: Any) -> Part:
         """The part with the value of its partition in place of the task."""
-        return ComputedPart(self.name, value, self.columns)
+        if self.columns is not None:
+            return FramePart(value, self.columns, self.name)
+        beside = {
+            role: validation.side_column(column, ARGUMENTS[role]).reshape(-1)
+            for role, column in value.items()
+            if role != "logits"
+        }
+        return AttachedPart((ArrayPart(validation.as_array(value["logits"]), self.name),), beside)
 
     def select(self, keep: frozenset[str]) -> "DaskPart":
         """The same partition with fewer columns; the task of a frame still computes them."""
@@ -50,31 +59,6 @@ class DaskPart(Part):
             return dataclasses.replace(self, columns=chosen, delayed=self.delayed[chosen.every])
         wanted = {role: task for role, task in self.delayed.items() if role in keep | {"logits"}}
         return dataclasses.replace(self, delayed=wanted)
-
-
-@dataclass(frozen=True, eq=False)
-class ComputedPart(Part):
-    """The value of a partition: arrays by role, or a data frame."""
-
-    name: str
-    value: Any
-    columns: Columns | None
-
-    def batches(self, size: int) -> Iterator[Batch]:
-        """Yield the rows."""
-        if self.columns is not None:
-            yield from frames.FramePart(self.value, self.columns, self.name).batches(size)
-            return
-        logits = validation.as_array(self.value["logits"])
-        beside: dict[str, Any] = {
-            role: validation.side_column(column, ARGUMENTS[role]).reshape(-1)
-            for role, column in self.value.items()
-            if role != "logits"
-        }
-        for role, column in beside.items():
-            if len(column) != len(logits):
-                raise mismatch(f"{ARGUMENTS[role]} of {self.name}", len(logits), len(column))
-        yield from Batch(logits, name=self.name, **beside).split(size)
 
 
 def open_dask(

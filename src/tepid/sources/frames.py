@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tepid import validation
-from tepid.errors import RowError, reading
+from tepid.errors import reading
 from tepid.sources.batch import Batch, Part
 from tepid.sources.source import Source, from_table
 from tepid.tables import (
@@ -53,28 +53,25 @@ class FramePart(Part):
 
         wrapped = nw.from_native(self.frame, eager_only=True)
         for first in range(0, len(self.frame), size):
-            rows = wrapped[first : first + size]
-            try:
-                batch = _to_batch(rows, self.columns)
-            except RowError as error:
-                raise error.moved(first, self.name if error.name == "logits" else None) from None
-            yield batch._replace(start=first, name=self.name, row=first)
+            batch = Batch(None, start=first, name=self.name, row=first)
+            with batch.locating():
+                values = _values(wrapped[first : first + size], self.columns)
+            yield batch._replace(**values)
 
     def select(self, keep: frozenset[str]) -> "FramePart":
         """The same rows with fewer columns."""
         return dataclasses.replace(self, columns=self.columns.select(keep))
 
 
-def _to_batch(frame: Any, columns: Columns) -> Batch:
-    logits = validation.as_array(frame_matrix(frame, columns))
+def _values(frame: Any, columns: Columns) -> dict[str, Any]:
+    values = {"logits": validation.as_array(frame_matrix(frame, columns))}
     native = frame.to_native()
-    beside: dict[str, Any] = {}
     for role, name in columns.beside.items():
         if is_arrow(native):
-            values = native.column(name)
+            column = native.column(name)
         elif role in ("labels", "weight") and frame[name].dtype.is_numeric():
-            values = column_values(frame.select(name)).reshape(-1)
+            column = column_values(frame.select(name)).reshape(-1)
         else:
-            values = frame[name].to_numpy()
-        beside[role] = validation.side_column(values, ARGUMENTS[role])
-    return Batch(logits, **beside)
+            column = frame[name].to_numpy()
+        values[role] = validation.side_column(column, ARGUMENTS[role])
+    return values

@@ -16,15 +16,21 @@ _SHORT.maxstring = _SHORT.maxother = 80
 
 
 class LineError(InputError):
-    """What is wrong with a line; `at` adds the file and the number of the line."""
+    """What is wrong with a line; `in_line` adds the file and the number of the line."""
 
     def __init__(self, must: str, got: str) -> None:
         self.must, self.got = must, got
         super().__init__(f"a line must {must}, got {got}")
 
-    def at(self, name: str, line: int) -> InputError:
-        """The same with its place."""
-        return InputError(f"{name} must {self.must}, got {self.got} at line {line}")
+
+@contextlib.contextmanager
+def in_line(name: str, number: int) -> Iterator[None]:
+    """Name the file and the line in errors about a line."""
+    try:
+        yield
+    except LineError as error:
+        must, got = error.must, error.got
+        raise InputError(f"{name} must {must}, got {got} at line {number}") from None
 
 
 class Answer(NamedTuple):
@@ -43,24 +49,25 @@ def read_records(path: str, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
         file.reconfigure(errors="surrogateescape")  # so that the line of a wrong byte is known
         for number, line in enumerate(paths.text_lines(file, name), start=1):
             if line.strip():
-                yield number, _record(line, name, number)
+                with in_line(name, number):
+                    record = _parse(line)
+                yield number, record
 
 
-def _record(line: str, name: str, number: int) -> dict[str, Any]:
+def _parse(line: str) -> dict[str, Any]:
     try:
         if not line.isascii():
             line.encode()
         found = json.loads(line)
     except RecursionError:
-        raise LineError("hold plain JSON", "too deep a nesting").at(name, number) from None
+        raise LineError("hold plain JSON", "too deep a nesting") from None
     except UnicodeEncodeError:
-        raise LineError("be UTF-8 text", "other bytes").at(name, number) from None
+        raise LineError("be UTF-8 text", "other bytes") from None
     except ValueError as error:
-        raise LineError(
-            "hold one JSON object in each line", f"{shown(line)} ({str(error)[:80]})"
-        ).at(name, number) from None
+        got = f"{shown(line)} ({str(error)[:80]})"
+        raise LineError("hold one JSON object in each line", got) from None
     if not isinstance(found, dict):
-        raise LineError("hold one JSON object in each line", shown(found)).at(name, number)
+        raise LineError("hold one JSON object in each line", shown(found))
     return found
 
 

@@ -24,6 +24,7 @@ from tepid.sources.json_lines import (
     LineError,
     find_field,
     finite,
+    in_line,
     list_fields,
     read_records,
 )
@@ -98,10 +99,8 @@ class LogPart(Part):
         return dataclasses.replace(self, fields=fields)
 
     def _row(self, line: Line) -> tuple[list[float], dict[str, Any]]:
-        try:
+        with in_line(self.name, line.number):
             beside = {role: self._beside(line, role, name) for role, name in self.fields.items()}
-        except LineError as error:
-            raise error.at(self.name, line.number) from None
         return line.answer.logits, beside
 
     def _beside(self, line: Line, role: str, name: str) -> Any:
@@ -135,11 +134,9 @@ def read_log(
 ) -> Iterator[Line | int]:
     """The lines that are rows, and the number of each response that names no option."""
     for number, record in read_records(path, name):
-        try:
+        with in_line(name, number):
             wanted = all(str(reader.group(record, key)) == value for key, value in where.items())
             answer = reader.read(record) if wanted else None
-        except LineError as error:
-            raise error.at(name, number) from None
         if answer is not None:
             yield Line(number, record, answer)
         elif wanted and isinstance(reader, ResponseReader):
@@ -168,7 +165,8 @@ def open_log(
     if first is None:
         raise InputError(f"{name} must hold one JSON object in each line, got an empty file")
     conditions = text_conditions(where, "a log")
-    reader = _choose_reader(path, name, first, number, columns, pattern, position)
+    with in_line(name, number):
+        reader = _choose_reader(path, name, first, columns, pattern, position)
     fields = _check_fields(named, reader, first, name, number)
     counts = _count(path, name, reader, conditions)
     part = LogPart(path, name, reader, fields, counts, counts.classes, conditions)
@@ -186,7 +184,6 @@ def _choose_reader(
     path: str,
     name: str,
     first: Mapping[str, Any],
-    number: int,
     columns: str | Sequence[str] | None,
     pattern: str | None,
     position: int | None,
@@ -196,7 +193,7 @@ def _choose_reader(
         fields = f"{harness_logs.FIELD} of lm-evaluation-harness or {response_logs.FIELDS}"
         both = ", not both" if is_samples else ""
         must = f"have the field {fields} of a response with log-probabilities{both}"
-        raise LineError(must, list_fields(first)).at(name, number)
+        raise LineError(must, list_fields(first))
     if is_samples:
         for argument, given in (("columns", columns), ("pattern", pattern), ("position", position)):
             if given is not None:
@@ -222,10 +219,8 @@ def _find_options(path: str, name: str, pattern: str, position: int | None) -> l
     """The options that a pattern finds in a log, in alphabetical order."""
     found: set[str] = set()
     for number, record in read_records(path, name):
-        try:
+        with in_line(name, number):
             found |= response_logs.find_options(record, pattern, position)
-        except LineError as error:
-            raise error.at(name, number) from None
         if len(found) > 1000:
             raise InputError(f"pattern must match the options alone, got over 1000 in {name}")
     if len(found) < 2:

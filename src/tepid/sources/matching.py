@@ -162,7 +162,7 @@ def read_answers(data: Any, name: str = "answers") -> Answers:
     The table is a data frame, or a CSV, Parquet or Feather file, or several. Other columns are not
     used, and a row of a CSV file in which all cells are empty is skipped.
     """
-    if paths.is_path(data) or is_file(data):
+    if is_file(data):
         rows = [row for file in paths.expand(data, f"{name} file") for row in _file_answers(file)]
     elif is_frame(data):
         rows = list(_frame_answers(data, name))
@@ -187,9 +187,7 @@ _Answer = tuple[str, str, str]
 
 
 def _file_answers(path: str) -> Iterator[_Answer]:
-    file, _ = paths.split_member(path)
-    paths.check_file(file, "answers file")
-    shown = paths.base_name(file)
+    file, _, shown = paths.find_file(path, "answers file")
     if paths.suffix(file) not in (*paths.CSV, *paths.ARROW):
         raise InputError(f"{shown} must be a table with the columns id and label, got arrays")
     _check_columns(_column_names(file, shown), shown)
@@ -201,7 +199,7 @@ def _file_answers(path: str) -> Iterator[_Answer]:
     for line, cells in csv_files.read_lines(file, shown):
         if not cells["id"]:
             raise InputError(f"{shown} must have an id in every row, got none at line {line}")
-        key = csv_files.read_side(np.array([cells["id"]]), "ids", shown)[0]
+        key = csv_files.read_side(np.array([cells["id"]]), "ids")[0]
         yield f"line {line} of {shown}", str(key), cells["label"]
 
 
@@ -320,7 +318,7 @@ def _checked_index(index: Any, answers: int, rows_of: Source, name: str) -> Int6
 
 def _given_classes(data: Any, rows_of: Source, name: str) -> Array | None:
     """The values if the data is one class per row, else None."""
-    if paths.is_path(data) or is_file(data):
+    if is_file(data):
         return _file_classes(data, name)
     lazy = callable(data) or dask.is_dask(data) or spark.is_spark(data)
     if lazy or isinstance(data, Source) or is_frame(data):
@@ -348,11 +346,9 @@ def holds_classes(path: str) -> bool:
 def _file_classes(data: Any, name: str) -> Array | None:
     """The classes in array files with one integer or text per row."""
     for path in paths.expand(data, f"{name} file"):
-        file, member = paths.split_member(path)
-        if paths.suffix(file) not in (".npy", ".npz"):
+        if paths.suffix(paths.split_member(path)[0]) not in (".npy", ".npz"):
             return None
-        paths.check_file(file, f"{name} file")
-        shown = paths.base_name(file)
+        file, member, shown = paths.find_file(path, f"{name} file")
         with reading(shown):
             member = member or array_files.only_member(file, shown, "labels")
             array = array_files.describe(file, member)

@@ -46,10 +46,9 @@ class MultilabelPart(Part):
         """Yield the entries; raises for the first row that is invalid."""
         for batch in self.part.batches(max(1, size // len(self.names))):
             if len(batch.logits):
-                try:
-                    yield self._split(batch)
-                except RowError as error:
-                    raise batch.locate(error) from None
+                with batch.locating():
+                    split = self._split(batch)
+                yield split
 
     def _split(self, batch: Batch) -> Batch:
         k = len(self.names)

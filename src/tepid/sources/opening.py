@@ -105,9 +105,10 @@ def open_source(  # noqa: PLR0913  # the one entry for all data
         for name, value in {**vars(options), "probabilities": probabilities or None}.items():
             if value is not None:
                 raise InputError(f"{name} must be given when the source is opened, got {value!r}")
-        for role, value in paths.split_names(given)[0].items():
+        role = next(iter(paths.split_names(given)[0]), None)
+        if role is not None:
             raise InputError(
-                f"{ARGUMENTS[role]} must be named when the source is opened, got {value!r}"
+                f"{ARGUMENTS[role]} must be named when the source is opened, got {given[role]!r}"
             )
         source = attach(logits, _loose(given, logits.shape))
     else:
@@ -192,9 +193,7 @@ def is_file(column: Any) -> bool:
 
 
 def _read_column(path: str, name: str) -> Array:
-    file, member = paths.split_member(path)
-    paths.check_file(file, f"{name} file")
-    shown = paths.base_name(file)
+    file, member, shown = paths.find_file(path, f"{name} file")
     if paths.suffix(file) in paths.LOGS:
         raise InputError(f"{name} must name a field of the log of the logits, got the log {shown}")
     if paths.suffix(file) in paths.CSV:
@@ -285,8 +284,7 @@ def _check_alike(sources: list[Source]) -> None:
 
 
 def _open_file(path: str, name: str, named: Mapping[str, str], options: _Options) -> Source:
-    file, member = paths.split_member(path)
-    paths.check_file(file, "logits file")
+    file, member, _ = paths.find_file(path, "logits file")
     file = file if paths.is_url(file) else os.path.abspath(file)  # noqa: PTH100  # for workers
     ending, where = paths.suffix(file), options.where
     if ending not in paths.CSV and options.header is not None:

@@ -92,6 +92,13 @@ def suffix(path: str) -> str:
     return os.path.splitext(name)[1] + ending if ending in COMPRESSIONS else ending  # noqa: PTH122
 
 
+def find_file(path: AnyPath, what: str) -> tuple[str, str, str]:
+    """The file, its member or column, and its own name; raises as `check_file` does."""
+    file, member = split_member(path)
+    check_file(file, what)
+    return file, member, base_name(file)
+
+
 def check_file(path: str, what: str) -> None:
     """Raise unless a path names a file of a known format that exists."""
     if suffix(path) not in KNOWN:
@@ -212,17 +219,10 @@ def _natural(path: str) -> list[Any]:
 # Opening bytes ------------------------------------------------------------------------------------
 
 
-def open_bytes(path: str) -> IO[bytes]:
-    """The file, to be read from start to end."""
-    return _open_remote(path, stream=True) if is_url(path) else _open_local(path)
-
-
-def open_seekable(path: str) -> IO[bytes]:
-    """The file, to be read in any order."""
-    return _open_remote(path, stream=False) if is_url(path) else _open_local(path)
-
-
-def _open_local(path: str) -> IO[bytes]:
+def open_bytes(path: str, *, seekable: bool = True) -> IO[bytes]:
+    """The file, to be read in any order, or only from start to end."""
+    if is_url(path):
+        return _open_remote(path, seekable=seekable)
     check_regular(path)
     return Path(path).open("rb")
 
@@ -235,7 +235,7 @@ def open_text(path: str) -> Iterator[io.TextIOWrapper]:
     }  # fmt: skip
     ending = next((ending for ending in openers if suffix(path).endswith(ending)), None)
     with contextlib.ExitStack() as stack:
-        file: Any = stack.enter_context(open_bytes(path))
+        file: Any = stack.enter_context(open_bytes(path, seekable=False))
         plain = file if ending is None else stack.enter_context(openers[ending](file))
         yield stack.enter_context(io.TextIOWrapper(plain, encoding="utf-8-sig", newline=""))
 
@@ -293,13 +293,14 @@ def _remote_errors(url: str) -> Iterator[None]:
         raise InputError(f"{url} cannot be opened: {type(error).__name__} ({error})") from None
 
 
-def _open_remote(url: str, *, stream: bool) -> IO[bytes]:
+def _open_remote(url: str, *, seekable: bool) -> IO[bytes]:
     system, path = _file_system(url)
     web = url.startswith(("http://", "https://"))
     with _remote_errors(url):
         # A web server need not be able to send a range of a file.
-        file: IO[bytes] = system.open(path, "rb", **({"block_size": 0} if web and stream else {}))
-        if web and not stream and not _has_ranges(file):
+        options = {"block_size": 0} if web and not seekable else {}
+        file: IO[bytes] = system.open(path, "rb", **options)
+        if web and seekable and not _has_ranges(file):
             return io.BytesIO(system.cat_file(path))
     return file
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tepid import shapes, validation
-from tepid.errors import InputError, RowError
+from tepid.errors import InputError
 from tepid.sources.attached import AnyPeer, AttachedPart
 from tepid.sources.batch import (
     ArrayPart,
@@ -107,10 +107,9 @@ class Source:
                     f"got {found} from row {batch.row}"
                 )
             classes = found
-            try:
-                yield self._converted(batch._replace(start=start), found)
-            except RowError as error:
-                raise batch.locate(error) from None
+            with batch.locating():
+                converted = self._converted(batch._replace(start=start), found)
+            yield converted
             start = None if start is None else start + count
 
     def _converted(self, batch: Batch, classes: int) -> Batch:
