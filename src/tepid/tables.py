@@ -11,6 +11,7 @@ or groups are taken out first. No other name has a meaning, and no other column 
 """
 
 import contextlib
+import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -64,7 +65,7 @@ class Columns:
     def names(self) -> tuple[str, ...] | None:
         """The names of the classes, if there is one column per class and none is numbered."""
         named = len(self.logits) > 1 and not _numbered(self.logits)
-        return self.logits if named and not any(map(_is_number, self.logits)) else None
+        return self.logits if named and not any(map(is_number, self.logits)) else None
 
     def select(self, keep: frozenset[str]) -> "Columns":
         """The same logits with fewer columns beside them."""
@@ -206,8 +207,17 @@ def _numbered(names: Sequence[str]) -> list[tuple[str, ...]]:
     return found
 
 
-def _is_number(name: str) -> bool:
-    return re.fullmatch(r"\s*[+-]?[0-9.]+(e[+-]?[0-9]+)?\s*", name, re.IGNORECASE) is not None
+def is_number(text: str, *, finite: bool = True) -> bool:
+    """Whether text is a number; 1_000, which is Python's own notation, is none.
+
+    >>> is_number("1e3"), is_number("nan"), is_number("nan", finite=False)
+    (True, False, True)
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        return False
+    return "_" not in text and (math.isfinite(number) or not finite)
 
 
 def _short(columns: tuple[str, ...]) -> str:

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tepid.errors import InputError, ProbabilityWarning, RowError
 from tepid.shapes import class_back, class_last, matrix
-from tepid.tables import TEXT, arrow_values, is_arrow, is_frame, read_frame
+from tepid.tables import TEXT, arrow_values, is_arrow, is_frame, is_number, read_frame
 
 Array = NDArray[Any]
 Float32 = NDArray[np.float32]
@@ -209,7 +209,7 @@ def partial_labels(
     named = {} if names is None else class_positions(names)
     if names is not None and len(names) != k:
         raise InputError(f"classes must name the {k} classes of the logits, got {len(names)} names")
-    by_value = any(_is_number(key) for key in named)
+    by_value = any(is_number(key) for key in named)
     if y.dtype.kind not in "OU" and not by_value:
         return _positions(y, k, name, weight)
     codes = np.empty(n, np.int64)
@@ -222,7 +222,7 @@ def partial_labels(
         if code is None:
             code = found[value] = _code(value, k, named, by_value=by_value)
         if code == _NO_CLASS:
-            if weight is None or weight[row] > 0 or not _is_number(label_text(value) or ""):
+            if weight is None or weight[row] > 0 or not is_number(label_text(value) or ""):
                 must = _expected(value, k, names)
                 raise RowError(name, must, repr(value)[:80], row)
             code = -1
@@ -264,7 +264,7 @@ def _code(value: object, k: int, named: Mapping[str, int], *, by_value: bool) ->
 
 def _expected(value: object, k: int, names: ClassNames | None) -> str:
     if names is None:
-        numeric = _is_number(label_text(value) or "")
+        numeric = is_number(label_text(value) or "")
         need = "classes= must give the names of the classes in the order of the logits"
         return f"be in 0..{k - 1}" if numeric else f"be in 0..{k - 1}, or {need}"
     more = f" and {len(names) - 20} more" if len(names) > 20 else ""
@@ -324,17 +324,10 @@ def label_text(value: object) -> str | None:
         return None
     if re.fullmatch("[+-]?[0-9]{1,300}", text):
         return str(int(text))
-    if not _is_number(text):
+    if not is_number(text):
         return text
     number = float(text)
     return str(int(number)) if number.is_integer() else repr(number)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text)) and "_" not in text
-    except ValueError:
-        return False
 
 
 def class_names(classes: Any, k: int | None = None) -> ClassNames:

@@ -25,6 +25,7 @@ from tepid.tables import (
     check_where,
     choose_column,
     choose_columns,
+    is_number,
     name_rows,
     text_conditions,
 )
@@ -124,7 +125,7 @@ def open_file(
 
 def _same(text: str, value: str) -> bool:
     """Whether two cells are equal, as text or as numbers."""
-    if text == value or not (_is_number(text) and _is_number(value)):
+    if text == value or not (is_number(text, finite=False) and is_number(value, finite=False)):
         return text == value
     try:
         return int(text) == int(value)  # a float would round large numbers
@@ -157,7 +158,7 @@ def read_layout(path: str, name: str, *, header: bool | None = None) -> Layout:
 
 
 def _has_header(names: list[str], name: str) -> bool:
-    if not all(_is_number(cell) for cell in names):
+    if not all(is_number(cell, finite=False) for cell in names):
         return True
     counts = ([str(i + start) for i in range(len(names))] for start in (0, 1))
     if len(names) > 1 and names in counts:
@@ -229,7 +230,7 @@ def _read_numbers(rows: list[Row], names: list[str], layout: Layout) -> Array:
         cells = _cells(row, layout.delimiter)
         for column, wanted in enumerate(names):
             cell = cells[places[wanted]].strip()
-            if not _is_number(cell):
+            if not is_number(cell, finite=False):
                 where = f" in column {wanted!r}" if layout.header else ""
                 raise RowError("logits", "hold numbers", f"{cell[:80]!r}{where}", position)
             values[position, column] = float(cell)
@@ -287,11 +288,3 @@ def _check_width(rows: list[Row], layout: Layout, name: str, first: int) -> None
         if cells != width:
             must = f"have {width} cells in every row"
             raise RowError(name, must, f"{cells} cells", first + position)
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return "_" not in cell  # Python's own notation
