@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from tepid.decisions.rows import (
 )
 from tepid.engines import Engine
 from tepid.sources import Batch, Source
-from tepid.summaries import arithmetic
+from tepid.summaries.summary import Summary
 from tepid.validation import Float64, Int64
 
 # The normal quantile of a 95 % interval.
@@ -34,13 +34,13 @@ MOST_CLASSES = 2048
 
 
 @dataclass(frozen=True, eq=False)
-class PerformanceSums:
+class PerformanceSums(Summary):
     """Sums over rows at T, low and high, with the probabilities there as the labels' distribution.
 
     `confusion[i, j]` is the sum of the probability of class i at T over the rows predicted j.
     """
 
-    PARAMETERS: ClassVar = ("classes",)
+    PARAMETERS = ("classes",)
 
     classes: int
     rows: float
@@ -82,9 +82,6 @@ class PerformanceSums:
             sum_by_bin(where, rows, width),
             np.stack([sum_by_bin(where, rows * at, width) for at in binary]),
         )
-
-    def __add__(self, other: "PerformanceSums") -> "PerformanceSums":
-        return arithmetic.added(self, other)
 
 
 def _sum_by_class(values: Float64, classes: Int64) -> Float64:

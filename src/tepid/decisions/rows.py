@@ -12,7 +12,7 @@ from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
 from tepid.sources import Batch, Source, open_source
 from tepid.sources.batch import of_rows, without_zero_weight
-from tepid.summaries.probabilities import softmax
+from tepid.summaries.summary import softmax
 from tepid.validation import Array, Float64, Int64
 
 # Bins of log-odds: their range to both sides of zero, and how many per unit, for all rows and for

@@ -4,7 +4,7 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +16,9 @@ from tepid.methods.results import Fit, combine_groups, loss_error, to_temperatur
 from tepid.methods.search import Question, mean_confidence, search
 from tepid.methods.unsupervised import check_repeatable
 from tepid.sources import Batch, open_source
-from tepid.summaries import arithmetic
-from tepid.summaries.curve import Curve
-from tepid.summaries.lattice import Lattice
+from tepid.summaries.curve import Curve, Lattice
 from tepid.summaries.optimum import least_loss, loss_step
-from tepid.summaries.probabilities import softmax
+from tepid.summaries.summary import Summary, softmax
 from tepid.temperature import Temperature
 from tepid.validation import Float64
 
@@ -30,19 +28,16 @@ _NODES, _WIDEST, _ROUNDS = 17, 5 * math.log(2), 4
 _TRUSTED = 0.99
 
 
-@dataclass(frozen=True)
-class _Odds:
+@dataclass(frozen=True, eq=False)
+class _Odds(Summary):
     """Per class: the weight of the rows predicted so, and by exponent the odds of the others."""
 
-    PARAMETERS: ClassVar = ("classes",)
+    PARAMETERS = ("classes",)
 
     classes: int
     weight: float
     predicted: Float64
     total: Float64  # (nodes, k)
-
-    def __add__(self, other: "_Odds") -> "_Odds":
-        return arithmetic.added(self, other)
 
 
 def from_odds(logits: Any, *, prior: Any = None, engine: Engine | None = None) -> Temperature:

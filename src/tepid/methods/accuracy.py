@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from tepid import validation
 from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
@@ -15,7 +17,7 @@ from tepid.methods.passes import Key, Pass, Passes, group_weights, run_by_group
 from tepid.methods.results import Fit, combine_groups, matching_error, to_temperature
 from tepid.methods.search import Question, read_off, search
 from tepid.sources import Batch, Source, open_source
-from tepid.summaries.clusters import ClusterSums, confidences
+from tepid.summaries.clusters import ClusterSums
 from tepid.summaries.curve import Curve
 from tepid.summaries.optimum import (
     Reading,
@@ -25,6 +27,7 @@ from tepid.summaries.optimum import (
     matching_confidence,
 )
 from tepid.summaries.shared import Summaries
+from tepid.summaries.summary import softmax
 from tepid.temperature import Temperature
 from tepid.validation import number, whole
 
@@ -272,7 +275,8 @@ def _clustered_variance(temperature: float) -> Passes[float]:
     """The sampling variance of the mean confidence; infinite from a single cluster."""
 
     def of(batch: Batch) -> ClusterSums:
-        p = confidences(validation.to_host(validation.as_array(batch.logits)), temperature)
+        z = validation.to_host(validation.as_array(batch.logits))
+        p = np.asarray(softmax(z, temperature).max(axis=1))
         weight = validation.weight_column(batch.weight, len(p))
         return ClusterSums.of(p, weight, batch.buckets())
 

@@ -10,8 +10,7 @@ import numpy as np
 from tepid.errors import InputError
 from tepid.methods.passes import Pass, Passes
 from tepid.sources import Batch
-from tepid.summaries.curve import Curve
-from tepid.summaries.lattice import Lattice
+from tepid.summaries.curve import Curve, Lattice
 from tepid.summaries.optimum import (
     EXACT,
     INTERPOLATION,

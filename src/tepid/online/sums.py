@@ -14,8 +14,7 @@ from tepid.methods.search import Question, read_off
 from tepid.posterior.calibration import fit_sums, sum_labeled
 from tepid.posterior.sums import predicted_classes
 from tepid.summaries import curve
-from tepid.summaries.curve import Curve
-from tepid.summaries.lattice import Lattice
+from tepid.summaries.curve import Curve, Lattice
 from tepid.summaries.optimum import least_loss, loss_step
 from tepid.summaries.tails import Tails
 from tepid.temperature import Temperature

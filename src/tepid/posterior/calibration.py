@@ -55,8 +55,7 @@ from tepid.posterior.sums import (
 from tepid.sources import Source, is_answers, open_source
 from tepid.sources.source import label_names
 from tepid.summaries.clusters import ClusterSums
-from tepid.summaries.curve import Curve
-from tepid.summaries.lattice import Lattice
+from tepid.summaries.curve import Curve, Lattice
 from tepid.summaries.optimum import Reading, least_loss, loss_step
 from tepid.summaries.shared import LATTICE, Summaries
 from tepid.summaries.tails import Tails

@@ -14,8 +14,12 @@ import numpy as np
 
 from tepid.errors import InputError
 from tepid.summaries.curve import Curve
-from tepid.summaries.hermite import Interpolant
-from tepid.summaries.optimum import confidence_along, loss_along, matching_confidence
+from tepid.summaries.optimum import (
+    Interpolant,
+    confidence_along,
+    loss_along,
+    matching_confidence,
+)
 from tepid.temperature import Contribution
 from tepid.validation import Float64
 

@@ -1,21 +1,18 @@
 """The sums over rows behind the posterior: of the rows themselves and of each kind of evidence."""
 
-import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from tepid import shapes, validation
 from tepid.errors import RowError
 from tepid.sources import Batch
-from tepid.summaries import arithmetic
 from tepid.summaries.clusters import ClusterSums, label_scores
-from tepid.summaries.curve import Curve
-from tepid.summaries.lattice import Lattice
-from tepid.summaries.probabilities import softmax
+from tepid.summaries.curve import Curve, Lattice
+from tepid.summaries.summary import Summary, softmax
 from tepid.summaries.tails import Tails
 from tepid.validation import Array, Float64, Int64
 
@@ -24,7 +21,7 @@ _BINS, _LEAST_ENTROPY = 4096, 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Targets:
+class Targets(Summary):
     """Sums of d at the classes that other models name, over the rows for which all of them do.
 
     `curve` is that of these rows with the first target as the label. `pulls` are the sums of d at
@@ -32,19 +29,14 @@ class Targets:
     its whole softmax. `confidence` is the sum of each model's own confidence.
     """
 
-    PARAMETERS: ClassVar = ()
-
     curve: Curve
     pulls: Float64
     confidence: Float64
     masked: float  # the weight of the rows in which a model names a masked class
 
-    def __add__(self, other: "Targets") -> "Targets":
-        return arithmetic.added(self, other)
-
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class Sums(Summary):
     """The first pass over the rows. `curve` takes each row's predicted class as its label."""
 
     tails: Tails
@@ -52,15 +44,6 @@ class Sums:
     labels: Curve | None
     models: Targets | None
     reference: Targets | None
-
-    def __add__(self, other: "Sums") -> "Sums":
-        def plus(one: Any, two: Any) -> Any:
-            return None if one is None else one + two
-
-        return Sums(*(plus(getattr(self, f.name), getattr(other, f.name)) for f in FIELDS))
-
-
-FIELDS = dataclasses.fields(Sums)
 
 
 def first_pass(
@@ -218,14 +201,14 @@ def _softmax(peer: Array, rows: Int64, name: str) -> Float64:
 
 
 @dataclass(frozen=True, eq=False)
-class Entropies:
+class Entropies(Summary):
     """A histogram of the entropies of softmax(z / T), on a fixed logarithmic grid.
 
     A quantile of it, and the share of rows below a place, are wrong by at most the share of rows in
     one bin, whose edges differ by half a percent.
     """
 
-    PARAMETERS: ClassVar = ("classes",)
+    PARAMETERS = ("classes",)
 
     classes: int
     weight: float
@@ -249,9 +232,6 @@ class Entropies:
         where = np.minimum((place * _BINS).astype(np.int64), _BINS - 1)
         counts = np.bincount(where, u, _BINS).astype(np.float64)
         return cls(k, float(u.sum()), correct, counts)
-
-    def __add__(self, other: "Entropies") -> "Entropies":
-        return arithmetic.added(self, other)
 
     @property
     def _below(self) -> Float64:

@@ -26,8 +26,7 @@ from tepid.report.summaries import (
 )
 from tepid.sources import Batch, Source
 from tepid.sources.batch import without_zero_weight
-from tepid.summaries.curve import Curve
-from tepid.summaries.lattice import Lattice
+from tepid.summaries.curve import Curve, Lattice
 from tepid.summaries.tails import Tails
 from tepid.temperature import Temperature
 from tepid.validation import Float64, Int64, weight_column
