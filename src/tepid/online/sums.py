@@ -9,13 +9,12 @@ import numpy as np
 
 from tepid import kernels, validation
 from tepid.errors import InputError
-from tepid.methods.results import to_temperature, uts_warnings
-from tepid.methods.search import Question, read_off
+from tepid.methods.exact import uts_warnings
+from tepid.methods.search import Question, read_off, to_temperature
 from tepid.posterior.calibration import fit_sums, sum_labeled
 from tepid.posterior.sums import predicted_classes
 from tepid.summaries import curve
 from tepid.summaries.curve import Curve, Lattice
-from tepid.summaries.optimum import least_loss, loss_step
 from tepid.summaries.tails import Tails
 from tepid.temperature import Temperature
 from tepid.validation import Float64
@@ -28,7 +27,7 @@ _COLDEST, _HOTTEST = 1e-30, 1e30
 _WEIGHT, _SQUARES = 1, 5
 # A confidence that no row has: without a threshold nothing is counted as accepted.
 _NEVER = 2.0
-_QUESTION = Question(read=least_loss, step=loss_step, per_octave=1)
+_QUESTION = Question(per_octave=1)
 
 
 class Layout:

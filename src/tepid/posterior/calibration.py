@@ -13,9 +13,8 @@ from tepid.methods.accuracy import (
     Estimate,
     estimate,
     estimate_groups,
-    matched_temperature,
 )
-from tepid.methods.labels import labeled_temperature
+from tepid.methods.exact import labeled_temperature, matched_temperature, uts_question, uts_result
 from tepid.methods.passes import (
     Key,
     Pass,
@@ -23,12 +22,11 @@ from tepid.methods.passes import (
     check_total,
     group_weights,
     in_parallel,
+    one_pass,
     run,
     run_by_group,
-    sum_by_group,
 )
 from tepid.methods.search import Question, locate, read_off
-from tepid.methods.unsupervised import uts_question, uts_result
 from tepid.posterior.evidence import (
     Evidence,
     Layout,
@@ -56,7 +54,7 @@ from tepid.sources import Source, is_answers, open_source
 from tepid.sources.source import label_names
 from tepid.summaries.clusters import ClusterSums
 from tepid.summaries.curve import Curve, Lattice
-from tepid.summaries.optimum import Reading, least_loss, loss_step
+from tepid.summaries.optimum import Reading, least_loss
 from tepid.summaries.shared import LATTICE, Summaries
 from tepid.summaries.tails import Tails
 from tepid.temperature import Temperature, warn_unreliable
@@ -300,7 +298,7 @@ def _sum(
     of = first_pass(
         lattice, labeled=rows.labeled, models=evidence.models, judged=evidence.reference
     )
-    sums: dict[Key, Sums] = sum_by_group(of, "summing", rows, engine, keys)
+    sums: dict[Key, Sums] = run_by_group(lambda _: one_pass(of, "summing"), rows, engine, keys)
     check_total(sums[None].curve.weight)
     if evidence.labeled is not None:
         sums = _add_labeled(sums, evidence.labeled, lattice, engine)
@@ -317,10 +315,10 @@ def _add_labeled(
     if strangers and len(sums) > 1:
         raise InputError(f"groups of labeled must be among groups, got {strangers}")
 
-    def of(batch: Any) -> Curve:
-        return labeled_curve(batch, lattice)
+    def curve(_: Key) -> Passes[Curve]:
+        return one_pass(lambda batch: labeled_curve(batch, lattice), "summing labeled rows")
 
-    curves = sum_by_group(of, "summing labeled rows", labeled, engine, keys)
+    curves = run_by_group(curve, labeled, engine, keys)
     _check_classes("labeled", curves[None].classes, sums[None].curve.classes)
     return {
         key: dataclasses.replace(own, labels=_plus(own.labels, curves.get(key)))
@@ -336,9 +334,10 @@ def _plus(one: Summed | None, two: Summed | None) -> Summed | None:
 
 def _older_set() -> Passes[OlderSet]:
     question = Question(
-        read=least_loss, step=loss_step, curve_of=labeled_curve, per_octave=_PER_OCTAVE,
+        curve_of=labeled_curve,
+        per_octave=_PER_OCTAVE,
         empty="source must have a label for at least one row, got none",
-    )  # fmt: skip
+    )
     curve, (reading,) = yield from locate(question)
     t = reading.temperature if reading.where == "inside" else 1.0
     entropies = yield Pass(
@@ -372,7 +371,8 @@ def _second_pass(
         if not evidence.labels_each:
             methods["uts"] = _uts(sums[key].tails)
         if older is not None:
-            methods["entropies"] = _entropies(older.temperature)
+            t = older.temperature
+            methods["entropies"] = one_pass(lambda b: Entropies.of(b, t), "measuring entropies")
         if clustered and rows.labeled:
             methods["scores"] = _scores(sums[key])
         found = yield from in_parallel(methods)
@@ -390,24 +390,13 @@ def _second_pass(
 
 def _scores(sums: Sums) -> Passes[ClusterSums]:
     temperature = labels_alone(sums)
-    found: ClusterSums = yield Pass(
-        lambda batch: scores_by_cluster(batch, temperature), "measuring clusters"
-    )
-    return found
+    return one_pass(lambda batch: scores_by_cluster(batch, temperature), "measuring clusters")
 
 
 def _uts(tails: Tails) -> Passes[Reading]:
-    thresholds = tails.thresholds()[None]
-    question = Question(
-        read=least_loss, step=loss_step, thresholds=thresholds, per_octave=_PER_OCTAVE
-    )
+    question = Question(thresholds=tails.thresholds()[None], per_octave=_PER_OCTAVE)
     _, (reading,) = yield from locate(question)
     return reading
-
-
-def _entropies(temperature: float) -> Passes[Entropies]:
-    found: Entropies = yield Pass(lambda b: Entropies.of(b, temperature), "measuring entropies")
-    return found
 
 
 def _wanted_window(
@@ -435,7 +424,7 @@ def fit_methods(source: Source, engine: Engine) -> tuple[dict[str, Temperature],
     tails are those of all rows.
     """
     of = first_pass(LATTICE, labeled=source.labeled, bins=1)
-    sums: Sums = sum_by_group(of, "summing", source, engine, (None,))[None]
+    sums: Sums = run(one_pass(of, "summing"), source, engine)
     check_total(sums.curve.weight)
     question = dataclasses.replace(uts_question(sums.tails), per_octave=_PER_OCTAVE, first=_FIRST)
     curve, readings = run(locate(question), source.select(), engine)

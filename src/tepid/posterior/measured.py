@@ -7,13 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tepid.methods.accuracy import Estimate
-from tepid.methods.passes import Key
-from tepid.methods.results import (
-    Place,
-    nearest_node,
-    shrink_groups,
-    shrinkage_note,
-)
+from tepid.methods.passes import Key, Place, shrink_groups, shrinkage_note
 from tepid.posterior.model import (
     DECLARED,
     DOMINANT,
@@ -239,7 +233,7 @@ def _around(places: list[float]) -> float:
 
 def sampling_error(curve: Curve, temperature: float) -> float:
     """The standard error of log T, from the expected information of rows that are frequencies."""
-    node = nearest_node(curve, temperature)
+    node = curve.nearest_node(temperature)
     information = curve.lattice.nodes[node] ** 2 * curve.curvature[0, node]
     return 1 / math.sqrt(max(float(information), 1e-9))
 

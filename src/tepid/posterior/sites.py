@@ -12,7 +12,7 @@ from typing import Any
 from tepid import store, validation
 from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
-from tepid.methods.unsupervised import tails_of, uts_question
+from tepid.methods.exact import tails_of, uts_question
 from tepid.posterior.sums import labeled_curve, predicted_curve
 from tepid.sources import Batch, open_source
 from tepid.sources.batch import without_zero_weight
@@ -51,7 +51,7 @@ def summarize(
     Labels may be -1 where they are unknown.
 
     >>> import numpy as np
-    >>> from tepid.methods.unsupervised import uts
+    >>> from tepid.methods.exact import uts
     >>> rng = np.random.default_rng(0)
     >>> here, there = (4 * rng.normal(size=(2000, 5)) for _ in range(2))
     >>> tails = summarize(here) + summarize(there)

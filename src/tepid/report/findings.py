@@ -13,8 +13,8 @@ import numpy as np
 
 from tepid.decisions import ConfidenceSums
 from tepid.engines import Engine
+from tepid.methods.exact import tails_of
 from tepid.methods.passes import ByKey
-from tepid.methods.unsupervised import tails_of
 from tepid.posterior.calibration import fit_methods
 from tepid.report.summaries import (
     Classes,

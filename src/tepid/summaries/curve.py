@@ -181,6 +181,10 @@ class Curve(Summary):
         """Where the curve is known."""
         return Lattice(tuple(self.starts.tolist()), tuple(self.lengths.tolist()))
 
+    def nearest_node(self, temperature: float) -> int:
+        """The number of the node nearest to a temperature."""
+        return int(np.abs(np.log(self.lattice.nodes * temperature)).argmin())
+
     def check(self) -> None:
         """Refuse sums that no rows can have, as a damaged file may hold them."""
         store.check_count("classes", self.classes, 2)

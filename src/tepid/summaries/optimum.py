@@ -169,77 +169,97 @@ def with_pull(curve: Curve, pull: float) -> Curve:
     )
 
 
-def loss_step(point: Curve, curve: Curve, weighting: int = 0) -> float:
-    r"""The step in $\log T$ from the exact sums at one node to the least loss.
+@dataclass(frozen=True)
+class LeastLoss:
+    """What a search looks for: the temperature of least loss of a weighting."""
 
-    Slope and curvature are exact; how the curvature changes is read off `curve`, whose weighting
-    number `weighting` is the first of `point`.
+    weighting: int = 0
+
+    def read(self, curve: Curve) -> Reading:
+        """The temperature read off a curve."""
+        return least_loss(curve, self.weighting)
+
+    def step(self, point: Curve, curve: Curve) -> float:
+        r"""The step in $\log T$ from the exact sums at one node to the temperature.
+
+        Slope and curvature are exact; how the curvature changes is read off `curve`, whose
+        weighting is the only one of `point`.
+        """
+        beta = point.lattice.nodes[0]
+        slope = beta * point.slope[0, 0]
+        bend = beta**2 * point.curvature[0, 0] + slope
+        return _step(slope, bend, self._bend_change(curve, beta))
+
+    def _bend_change(self, curve: Curve, beta: float) -> float:
+        """The third derivative of the loss by log beta, between two nodes.
+
+        It is that of the cubic through the slopes. The rounding of the losses themselves, divided
+        by the third power of the distance of two nodes, would hide it where the loss is nearly
+        flat.
+        """
+        nodes, q = curve.lattice.nodes, _interval(curve, beta)
+        h = math.log(nodes[q + 1] / nodes[q])
+        x = math.log(beta / nodes[q]) / h
+        (slope, next_slope), (bend, next_bend) = (
+            values[q : q + 2] for values in _loss_derivatives(curve, self.weighting)
+        )
+        between = (12 * x - 6) * (slope - next_slope) / h
+        return float(between + (6 * x - 4) * bend + (6 * x - 2) * next_bend) / h
+
+    def precision(self, point: Curve) -> float:
+        """A bound on the relative error of T: float32's rounding of the slope, over its steepness.
+
+        Where the labels are close to chance the loss is nearly flat, and no temperature is sharp.
+        """
+        steepness = point.lattice.nodes[0] * point.curvature[0, 0]
+        return _precision(abs(float(point.pull[0])), float(steepness))
+
+    def interpolation(self, curve: Curve, temperature: float) -> float:
+        """A bound on the relative error of a T that was read off a curve.
+
+        The slope between two nodes depends on the difference of their losses, which are rounded.
+        """
+        nodes, q = curve.lattice.nodes, _interval(curve, 1.0 / temperature)
+        both = self.weighting, slice(q, q + 2)
+        losses = curve.loss[both] / math.log(nodes[q + 1] / nodes[q])
+        bends = nodes[q : q + 2] ** 2 * curve.curvature[both]
+        least = INTERPOLATION[curve.lattice.per_octave]
+        return _precision(2 * float(losses.max()), float(bends.min()), least)
+
+
+@dataclass(frozen=True)
+class MatchingConfidence:
+    """What a search looks for: the temperature whose mean confidence is `accuracy`.
+
+    The methods are as those of `LeastLoss`.
     """
-    beta = point.lattice.nodes[0]
-    slope = beta * point.slope[0, 0]
-    bend = beta**2 * point.curvature[0, 0] + slope
-    return _step(slope, bend, _bend_change(curve, weighting, beta))
 
+    accuracy: float
 
-def _bend_change(curve: Curve, weighting: int, beta: float) -> float:
-    """The third derivative of the loss by log beta, between two nodes.
+    def read(self, curve: Curve) -> Reading:
+        """The temperature read off a curve."""
+        return matching_confidence(curve, self.accuracy)
 
-    It is that of the cubic through the slopes. The rounding of the losses themselves, divided by
-    the third power of the distance of two nodes, would hide it where the loss is nearly flat.
-    """
-    nodes, q = curve.lattice.nodes, _interval(curve, beta)
-    h = math.log(nodes[q + 1] / nodes[q])
-    x = math.log(beta / nodes[q]) / h
-    (slope, next_slope), (bend, next_bend) = (
-        values[q : q + 2] for values in _loss_derivatives(curve, weighting)
-    )
-    between = (12 * x - 6) * (slope - next_slope) / h
-    return float(between + (6 * x - 4) * bend + (6 * x - 2) * next_bend) / h
+    def step(self, point: Curve, curve: Curve) -> float:  # noqa: ARG002  # the point is enough
+        r"""The step in $\log T$ from the exact sums at one node to the temperature."""
+        beta = point.lattice.nodes[0]
+        gap = point.confidence[0] - self.accuracy * point.weight
+        slope = beta * point.confidence_slope[0]
+        bend = beta**2 * point.confidence_curvature[0] + slope
+        return _step(gap, slope, bend)
 
+    def precision(self, point: Curve) -> float:
+        """A bound on the relative error of T; the distance of the confidence from 1 is rounded."""
+        steepness = point.lattice.nodes[0] * point.confidence_slope[0]
+        return _precision(point.weight - float(point.confidence[0]), float(steepness))
 
-def confidence_step(point: Curve, accuracy: float) -> float:
-    r"""The step in $\log T$ from the exact sums at one node to a mean confidence."""
-    beta = point.lattice.nodes[0]
-    gap = point.confidence[0] - accuracy * point.weight
-    slope = beta * point.confidence_slope[0]
-    bend = beta**2 * point.confidence_curvature[0] + slope
-    return _step(gap, slope, bend)
-
-
-def loss_precision(point: Curve) -> float:
-    """A bound on the relative error of T: float32's rounding of the slope, over its steepness.
-
-    Where the labels are close to chance the loss is nearly flat, and no temperature is sharp.
-    """
-    steepness = point.lattice.nodes[0] * point.curvature[0, 0]
-    return _precision(abs(float(point.pull[0])), float(steepness))
-
-
-def confidence_precision(point: Curve) -> float:
-    """The same for a mean confidence, of which the distance from 1 is what is rounded."""
-    steepness = point.lattice.nodes[0] * point.confidence_slope[0]
-    return _precision(point.weight - float(point.confidence[0]), float(steepness))
-
-
-def loss_interpolation(curve: Curve, temperature: float, weighting: int = 0) -> float:
-    """A bound on the relative error of a T that was read off a curve where its loss is least.
-
-    The slope between two nodes depends on the difference of their losses, which are rounded.
-    """
-    nodes, q = curve.lattice.nodes, _interval(curve, 1.0 / temperature)
-    losses = curve.loss[weighting, q : q + 2] / math.log(nodes[q + 1] / nodes[q])
-    bends = nodes[q : q + 2] ** 2 * curve.curvature[weighting, q : q + 2]
-    least = INTERPOLATION[curve.lattice.per_octave]
-    return _precision(2 * float(losses.max()), float(bends.min()), least)
-
-
-def confidence_interpolation(curve: Curve, temperature: float) -> float:
-    """The same where the mean confidence has a value."""
-    nodes, q = curve.lattice.nodes, _interval(curve, 1.0 / temperature)
-    doubts = curve.weight - curve.confidence[q : q + 2]
-    slopes = nodes[q : q + 2] * curve.confidence_slope[q : q + 2]
-    least = INTERPOLATION[curve.lattice.per_octave]
-    return _precision(float(doubts.max()), float(slopes.min()), least)
+    def interpolation(self, curve: Curve, temperature: float) -> float:
+        """A bound on the relative error of a T that was read off a curve."""
+        nodes, q = curve.lattice.nodes, _interval(curve, 1.0 / temperature)
+        doubts = curve.weight - curve.confidence[q : q + 2]
+        slopes = nodes[q : q + 2] * curve.confidence_slope[q : q + 2]
+        least = INTERPOLATION[curve.lattice.per_octave]
+        return _precision(float(doubts.max()), float(slopes.min()), least)
 
 
 def _precision(size: float, steepness: float, least: float = EXACT) -> float:
