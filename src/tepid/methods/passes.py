@@ -165,10 +165,10 @@ def _weights(batch: Batch) -> ByKey:
     return ByKey({str(name): float(w) for name, w in zip(names, weights, strict=True) if w > 0})
 
 
-def check_total(weight: float, name: str = "sample_weight") -> None:
+def check_total(weight: float) -> None:
     """Raise if the total weight is zero."""
     if not weight:
-        raise InputError(f"{name} must not be zero for every row, got only zeros")
+        raise InputError("sample_weight must not be zero for every row, got only zeros")
 
 
 # Groups -------------------------------------------------------------------------------------------
