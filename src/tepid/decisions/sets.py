@@ -16,6 +16,7 @@ from tepid.decisions.rows import (
     at_least,
     bins_of,
     calibrated,
+    end_text,
     lower_edges,
     probabilities_of,
     sum_by_bin,
@@ -142,9 +143,7 @@ class PredictionSets:
                 f"split conformal with {self.conformal.labeled} labeled rows: probability at least "
                 f"{self.conformal.level:.4g}"
             )
-        if self.verdict is not None:
-            lines.append(f"verdict on T: {self.verdict}")
-        return "\n".join([*lines, f"assumption: {self.assumption}"])
+        return end_text(lines, self.verdict, self.assumption)
 
 
 def find_sets(
