@@ -23,7 +23,7 @@ from tepid.validation import Float64
 REACH = 4
 # Float32 holds 1/T, and the sums around it, within this range.
 _COLDEST, _HOTTEST = 1e-30, 1e30
-# Where the vector holds the sum of the weights and that of their squares (`curve.in_logits`).
+# Where the vector holds the sum of the weights and that of their squares, as a curve has them.
 _WEIGHT, _SQUARES = 1, 5
 # A confidence that no row has: without a threshold nothing is counted as accepted.
 _NEVER = 2.0
@@ -172,7 +172,7 @@ class Sums:
     @property
     def curve(self) -> Curve:
         """The curve of the rows."""
-        return curve.in_logits(self.layout.empty, *self.layout.views(self.vector)[:5])
+        return curve.from_kernel_sums(self.layout.empty, *self.layout.views(self.vector)[:5])
 
     def estimate(self) -> Temperature:
         """Return the temperature of the rows by UTS with the thresholds of the reference.

@@ -143,7 +143,7 @@ class Curve(Summary):
         if bad >= 0:
             raise validation.unusable(logits, bad)
         _refuse_masked(z, y, u)
-        return in_logits(empty, *filled)
+        return from_kernel_sums(empty, *filled)
 
     @classmethod
     def zero(
@@ -246,7 +246,7 @@ def kernel_shapes(curve: Curve) -> tuple[tuple[int, ...], ...]:
     return (6,), (kinds, 4), (nodes, kinds, 5), (nodes, 4), (nodes, 3, curve.bins)
 
 
-def in_logits(
+def from_kernel_sums(
     empty: Curve, totals: Array, per: Array, along: Array, doubt: Array, histogram: Array
 ) -> Curve:
     """The curve of what a kernel has added."""
