@@ -216,7 +216,7 @@ def fit_sums(
     sums = Sums(tails, _last_weighting(curve), labels)
     known = None if accuracy is None else estimate(accuracy)
     measured = Measured(sums, least_loss(curve, uts), known)
-    return describe(measured, measured.answer())
+    return describe(measured, measured.posterior())
 
 
 def sum_labeled(labeled: Any, lattice: Lattice) -> Curve:
@@ -272,9 +272,9 @@ def fit_evidence(evidence: Evidence, accuracy: Any, engine: Engine) -> Temperatu
         }
     if any(sides for _, sides in places):
         raise InputError("logits must have a T within 1e-12 to 1e12, got evidence for one beyond")
-    answers = {key: each.answer() for key, each in measured.items()}
-    whole = describe(measured[None], answers[None])
-    return whole if len(keys) == 1 else with_groups(whole, measured, answers)
+    posteriors = {key: each.posterior() for key, each in measured.items()}
+    whole = describe(measured[None], posteriors[None])
+    return whole if len(keys) == 1 else with_groups(whole, measured, posteriors)
 
 
 def _sum(
@@ -416,7 +416,7 @@ def fit_methods(source: Source, engine: Engine) -> tuple[dict[str, Temperature],
     curve, readings = run(locate(question), source.select(), engine)
     alone = Measured(dataclasses.replace(sums, labels=None), readings[0])
     found = {
-        "calibrate": describe(alone, alone.answer()),
+        "calibrate": describe(alone, alone.posterior()),
         "uts": uts_result(read_off(question, curve, readings), sums.tails),
     }
     labels = sums.labeled

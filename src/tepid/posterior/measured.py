@@ -15,8 +15,8 @@ from tepid.posterior.model import (
     REACH,
     TRUST,
     WEAK,
-    Answer,
     Density,
+    Posterior,
     RowMeans,
     Term,
     accuracy_term,
@@ -164,8 +164,8 @@ class Measured:
             found += ["accuracy"] if matched.where == "beyond-infinity" else []
         return tuple(found)
 
-    def answer(self) -> Answer:
-        """The answer of all evidence."""
+    def posterior(self) -> Posterior:
+        """The posterior of all evidence."""
         rows = self.rows
         places, _ = self.places()
         nodes = self.sums.curve.lattice.nodes

@@ -239,15 +239,15 @@ def make_grid(low: float, high: float, products: Iterable[Sequence[Term]]) -> Fl
     return np.unique(np.concatenate(points))
 
 
-# The answer ---------------------------------------------------------------------------------------
+# The posterior ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The temperature of all evidence.
+class Posterior:
+    """The density of log T given all evidence, and the temperature it leads to.
 
     `helps` is the probability that it has a lower expected log loss than T = 1. `identified` is
-    False where the answer is the one for logits alone.
+    False where the temperature is the one for logits alone.
     """
 
     log_t: float
@@ -267,10 +267,10 @@ def combine(
     *,
     alone: float,
     weak_models: bool = False,
-) -> Answer:
-    """The answer from a prior and terms by kind of evidence; `span` is the range of u to look at.
+) -> Posterior:
+    """The posterior from a prior and terms by kind of evidence, on a range of u.
 
-    `alone` is the answer for logits alone. `weak_models` says that all models given are less
+    `alone` is log T for logits alone. `weak_models` says that all models given are less
     confident by GAP.
     """
     others = {name: _without(name, prior, terms) for name in terms}
@@ -282,7 +282,7 @@ def combine(
     log_t = alone if unknown else _act(rows, density, set(terms))
     if not math.isfinite(log_t):
         raise InputError("logits must lie closer together, got distances near the end of float32")
-    return Answer(
+    return Posterior(
         log_t,
         density,
         helps=None if unknown and log_t == 0 else probability_of_help(rows, density, log_t),

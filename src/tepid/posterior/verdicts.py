@@ -1,4 +1,4 @@
-"""From an answer to a `Temperature`: the verdict, why, what would help most; and the groups."""
+"""From a posterior to a `Temperature`: the verdict, why, what would help most; and the groups."""
 
 import dataclasses
 import math
@@ -7,7 +7,7 @@ import numpy as np
 
 from tepid.methods.passes import Key, Place, shrink_groups, shrinkage_note
 from tepid.posterior.measured import Measured
-from tepid.posterior.model import DOMINANT, GATE, Answer, Density, probability_of_help
+from tepid.posterior.model import DOMINANT, GATE, Density, Posterior, probability_of_help
 from tepid.summaries.optimum import INTERPOLATION
 from tepid.temperature import Status, Temperature, Verdict
 
@@ -27,33 +27,33 @@ _NARROW = 1.25
 _LIGHT = 0.1
 
 
-def describe(measured: Measured, answer: Answer) -> Temperature:
-    """The temperature of an answer with its verdict, reason, next step and warnings."""
+def describe(measured: Measured, posterior: Posterior) -> Temperature:
+    """The temperature of a posterior, with its verdict, reason, next step and warnings."""
     curve, flat = measured.sums.curve, _is_flat(measured)
-    status = _status(measured, answer)
-    kept = answer.kept or flat
-    helps = None if kept else answer.helps
+    status = _status(measured, posterior)
+    kept = posterior.kept or flat
+    helps = None if kept else posterior.helps
     # Evidence that contradicts itself, or that no T satisfies, is likely wrong.
-    doubtful = bool(answer.tension or measured.impossible) or status == "at-bound"
+    doubtful = bool(posterior.tension or measured.impossible) or status == "at-bound"
     certain = (helps or 0) >= _CERTAIN and not doubtful
     verdict: Verdict = "keep" if kept else "use" if certain else "check"
-    value = 1.0 if flat else math.exp(answer.log_t)
+    value = 1.0 if flat else math.exp(posterior.log_t)
     return Temperature(
         value,
         "calibrate",
         samples=round(curve.rows),
         classes=curve.classes,
-        implied_accuracy=float(measured.rows.top(0.0 if kept else answer.log_t)),
+        implied_accuracy=float(measured.rows.top(0.0 if kept else posterior.log_t)),
         status=status,
-        interval=_interval(answer, value),
+        interval=_interval(posterior, value),
         verdict=verdict,
-        reason=_reason(measured, answer, helps),
-        next_step=_next_step(measured, answer),
+        reason=_reason(measured, posterior, helps),
+        next_step=_next_step(measured, posterior),
         helps=helps,
-        evidence=answer.evidence,
-        tension=answer.tension,
+        evidence=posterior.evidence,
+        tension=posterior.tension,
         precision=INTERPOLATION[curve.lattice.per_octave],
-        warnings=_warnings(measured, answer, status),
+        warnings=_warnings(measured, posterior, status),
     )
 
 
@@ -62,44 +62,44 @@ def _is_flat(measured: Measured) -> bool:
     return measured.sums.curve.spread == 0
 
 
-def _interval(answer: Answer, value: float) -> tuple[float, float]:
+def _interval(posterior: Posterior, value: float) -> tuple[float, float]:
     """The interval of the posterior; where T does not come from it, extended to contain T."""
-    low, high = answer.density.interval
-    return (low, high) if answer.identified else (min(low, value), max(high, value))
+    low, high = posterior.density.interval
+    return (low, high) if posterior.identified else (min(low, value), max(high, value))
 
 
-def _status(measured: Measured, answer: Answer) -> Status:
-    if _is_flat(measured) or not answer.identified:
+def _status(measured: Measured, posterior: Posterior) -> Status:
+    if _is_flat(measured) or not posterior.identified:
         return "not-identified"
-    if answer.density.at_bound:
+    if posterior.density.at_bound:
         return "at-bound"
-    low, high = answer.density.interval
+    low, high = posterior.density.interval
     return "weak" if high / low > _WEAK else "ok"
 
 
-def _reason(measured: Measured, answer: Answer, helps: float | None) -> str:
+def _reason(measured: Measured, posterior: Posterior, helps: float | None) -> str:
     if _is_flat(measured):
         return "Every row's logits are equal, so every temperature gives the same probabilities."
     models = " Every other model is less confident, so these models are not used alone."
-    extra = models if measured.weak_models and not answer.identified else ""
+    extra = models if measured.weak_models and not posterior.identified else ""
     confidence = float(measured.rows.top(0.0))
-    if answer.kept and measured.labels_each:
+    if posterior.kept and measured.labels_each:
         return f"Logits alone do not identify T of multi-label rows, so T = 1 is kept.{extra}"
-    if answer.kept and measured.dominant > DOMINANT and confidence >= GATE:
+    if posterior.kept and measured.dominant > DOMINANT and confidence >= GATE:
         return (
             f"Logits alone do not identify T, and {100 * measured.dominant:.0f} % of the rows are "
             f"predicted as one class, which explains their confidence, so T = 1 is kept.{extra}"
         )
-    if answer.kept:
+    if posterior.kept:
         side = f"below {GATE}" if confidence < GATE else "too close to 1"
         return (
             f"Logits alone do not identify T, and their mean confidence is "
             f"{confidence:.3f}, {side}, so T = 1 is kept.{extra}"
         )
     sure = f"T lowers the expected log loss with a probability of {helps:.2f}."
-    if answer.tension or measured.impossible:
+    if posterior.tension or measured.impossible:
         sure += " But the evidence is contradictory or no better than chance."
-    if not answer.identified:
+    if not posterior.identified:
         return (
             f"The mean confidence is {confidence:.3f}; such networks err about three "
             f"times as often as they claim. {sure}{extra}"
@@ -107,25 +107,25 @@ def _reason(measured: Measured, answer: Answer, helps: float | None) -> str:
     return sure
 
 
-def _next_step(measured: Measured, answer: Answer) -> str:
+def _next_step(measured: Measured, posterior: Posterior) -> str:
     if _is_flat(measured):
         return "Check that these are the model's logits."
-    if not answer.identified:
+    if not posterior.identified:
         return _first_evidence(measured)
-    if measured.impossible or answer.tension:
-        return _check_evidence(measured, answer)
-    low, high = answer.density.interval
+    if measured.impossible or posterior.tension:
+        return _check_evidence(measured, posterior)
+    low, high = posterior.density.interval
     if high / low < _NARROW:
         return "Apply T: tepid apply CALIBRATION LOGITS"
-    return _more_labels(measured, answer)
+    return _more_labels(measured, posterior)
 
 
-def _check_evidence(measured: Measured, answer: Answer) -> str:
+def _check_evidence(measured: Measured, posterior: Posterior) -> str:
     if "labels" in measured.impossible:
         return "Check the labels: are they numbered in the order of the logits' columns?"
     if measured.impossible:
         return "Check the accuracy: it is no better than chance."
-    return f"Check the {' and the '.join(answer.tension)}: the other evidence gives another T."
+    return f"Check the {' and the '.join(posterior.tension)}: the other evidence gives another T."
 
 
 def _first_evidence(measured: Measured) -> str:
@@ -145,9 +145,9 @@ def _first_evidence(measured: Measured) -> str:
     )
 
 
-def _more_labels(measured: Measured, answer: Answer) -> str:
-    information = measured.rows.information(answer.log_t) / measured.design_effect
-    more = labels_to_halve(answer.density.variance, information)
+def _more_labels(measured: Measured, posterior: Posterior) -> str:
+    information = measured.rows.information(posterior.log_t) / measured.design_effect
+    more = labels_to_halve(posterior.density.variance, information)
     if more is None:
         return "Give labels of some rows: the logits carry almost no information on T."
     if measured.labels_each:
@@ -174,17 +174,17 @@ def labels_to_halve(variance: float, information: float) -> int | None:
     return math.ceil(more / step) * step
 
 
-def _warnings(measured: Measured, answer: Answer, status: Status) -> tuple[str, ...]:
+def _warnings(measured: Measured, posterior: Posterior, status: Status) -> tuple[str, ...]:
     found, sums = [], measured.sums
-    for kind in answer.tension:
-        own = answer.evidence[kind]
+    for kind in posterior.tension:
+        own = posterior.evidence[kind]
         found.append(f"T = {own.value:.3g} from the {kind} alone contradicts the other evidence.")
     found += [
         f"The predictions agree with the {kind} no better than by chance."
         for kind in measured.impossible
     ]
     if status == "weak":
-        low, high = answer.density.interval
+        low, high = posterior.density.interval
         found.append(f"The interval of T is wide: {low:.3g} to {high:.3g}.")
     if status == "at-bound":
         found.append("The best T lies at the edge of the range that was searched.")
@@ -199,7 +199,7 @@ def _warnings(measured: Measured, answer: Answer, status: Status) -> tuple[str, 
         f"No temperature could be fitted to the {kind}: the answers agree with every prediction, "
         "or are no better than chance. Check that the rows are in the same order."
         for kind in measured.readings()
-        if kind not in answer.evidence
+        if kind not in posterior.evidence
     ]
     masked = sum(each.masked for each in (sums.models, sums.reference) if each is not None)
     if masked:
@@ -213,16 +213,16 @@ def _warnings(measured: Measured, answer: Answer, status: Status) -> tuple[str, 
 
 
 def with_groups(
-    whole: Temperature, found: dict[Key, Measured], answers: dict[Key, Answer]
+    whole: Temperature, found: dict[Key, Measured], posteriors: dict[Key, Posterior]
 ) -> Temperature:
     """The temperature of all rows with those of the groups, shrunk toward it.
 
-    A group whose rows alone would keep T = 1 takes the answer of all rows.
+    A group whose rows alone would keep T = 1 takes the posterior of all rows.
     """
-    pool = answers[None]
+    pool = posteriors[None]
     known = {
-        str(key): _place(answer) for key, answer in answers.items()
-        if key is not None and answer.identified and pool.identified
+        str(key): _place(posterior) for key, posterior in posteriors.items()
+        if key is not None and posterior.identified and pool.identified
     }  # fmt: skip
     places = shrink_groups(_place(pool), known) if known else {}
     groups = {}
@@ -238,25 +238,25 @@ def with_groups(
                 warnings=(note,),
             )  # fmt: skip
             continue
-        groups[name] = _shrunk(each, answers[key], places[name], whole)
+        groups[name] = _shrunk(each, posteriors[key], places[name], whole)
     return dataclasses.replace(whole, groups=groups)
 
 
-def _place(answer: Answer) -> Place:
-    return Place(answer.log_t, math.sqrt(answer.density.variance))
+def _place(posterior: Posterior) -> Place:
+    return Place(posterior.log_t, math.sqrt(posterior.density.variance))
 
 
-def _shrunk(each: Measured, answer: Answer, place: Place, whole: Temperature) -> Temperature:
+def _shrunk(each: Measured, posterior: Posterior, place: Place, whole: Temperature) -> Temperature:
     """A group's temperature with the posterior that shrinkage leaves, taken as normal."""
-    grid = np.union1d(answer.density.grid, place.log_t + place.error * np.linspace(-6, 6, 241))
-    grid = grid[(grid >= answer.density.grid[0]) & (grid <= answer.density.grid[-1])]
+    grid = np.union1d(posterior.density.grid, place.log_t + place.error * np.linspace(-6, 6, 241))
+    grid = grid[(grid >= posterior.density.grid[0]) & (grid <= posterior.density.grid[-1])]
     density = Density.of([lambda u: -0.5 * ((u - place.log_t) / place.error) ** 2], grid)
     moved = dataclasses.replace(
-        answer,
+        posterior,
         log_t=place.log_t,
         density=density,
         helps=probability_of_help(each.rows, density, place.log_t),
     )
     t = describe(each, moved)
-    note = shrinkage_note(math.exp(answer.log_t), whole.value, place.kept)
+    note = shrinkage_note(math.exp(posterior.log_t), whole.value, place.kept)
     return dataclasses.replace(t, warnings=(note, *t.warnings))
