@@ -97,11 +97,6 @@ class Measured:
         information = labels.weight * RowMeans.of(labels).information(at)
         return max(1.0, self.scores.variance / information) if information else 1.0
 
-    @property
-    def center(self) -> float | None:
-        """Log T of UTS, if it found one."""
-        return math.log(self.uts.temperature) if self.uts.where == "inside" else None
-
     def readings(self) -> dict[str, list[tuple[Reading, float]]]:
         """The readings of log T by kind of evidence, with their standard deviations."""
         found: dict[str, list[tuple[Reading, float]]] = {}
@@ -120,9 +115,9 @@ class Measured:
             every.append(least_loss(self.sums.labeled))
         if self.accuracy is not None:
             every.append(matching_confidence(self.sums.curve, self.accuracy.value))
-        inside = [math.log(r.temperature) for r in every if r.where == "inside"]
+        inside = [r.log_t for r in every if r.log_t is not None]
         sides: set[str] = {r.where for r in every if r.where in ("below", "above")}
-        center = _around(inside) if self.center is None else self.center
+        center = _around(inside) if self.uts.log_t is None else self.uts.log_t
         return [center, *inside], sides
 
     def terms(self, rows: RowMeans) -> dict[str, Term]:
@@ -133,7 +128,7 @@ class Measured:
         if self.accuracy is not None:
             terms["accuracy"] = accuracy_term(rows, self.accuracy.value, self.accuracy.error)
         for kind, readings in self.readings().items():
-            inside = [(math.log(r.temperature), sd) for r, sd in readings if r.where == "inside"]
+            inside = [(r.log_t, sd) for r, sd in readings if r.log_t is not None]
             if inside:
                 outlier = WEAK if self.weak_models else LIKE
                 terms[kind] = reading_term(inside, outlier if kind == "models" else DECLARED)
@@ -174,7 +169,7 @@ class Measured:
         span = min(span[0], 0.0), max(span[1], 0.0)
         return combine(
             rows,
-            prior_term(self.center, around=places[0]),
+            prior_term(self.uts.log_t, around=places[0]),
             self.terms(rows),
             span,
             # The rule for logits alone was measured on balanced rows of one label.
@@ -203,7 +198,7 @@ def _model_readings(models: Targets) -> list[Reading]:
     if len(each) == 1:
         return each
     *alone, together = each
-    inside = [math.log(r.temperature) for r in alone if r.where == "inside"]
+    inside = [r.log_t for r in alone if r.log_t is not None]
     if not inside:
         return [alone[0], together]
     return [Reading("inside", math.exp(float(np.median(inside)))), together]

@@ -321,8 +321,7 @@ def logits_alone(rows: RowMeans) -> float:
     if not GATE <= confidence < 1:
         return 0.0
     odds = confidence / (1 - confidence) / DOUBT
-    found = matching_confidence(rows.curve, odds / (1 + odds))
-    return math.log(found.temperature) if found.where == "inside" else 0.0
+    return matching_confidence(rows.curve, odds / (1 + odds)).log_t or 0.0
 
 
 def probability_of_help(rows: RowMeans, density: Density, log_t: float) -> float:

@@ -41,6 +41,11 @@ class Reading:
     where: Where
     temperature: float
 
+    @property
+    def log_t(self) -> float | None:
+        """Log T, if there is a temperature in the window."""
+        return math.log(self.temperature) if self.where == "inside" else None
+
 
 @dataclass(frozen=True)
 class Interpolant:
