@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.polynomial import polynomial
 
 from tepid.summaries.curve import Curve
 from tepid.validation import Float64
@@ -80,11 +79,13 @@ class Interpolant:
 
     def rises_through_zero(self, q: int, order: int = 0) -> float:
         """Where the function, or a derivative, crosses zero after node q: bracketed Newton."""
-        quintic = polynomial.polyder(self.coefficients[:, q], order)
-        derivative = polynomial.polyder(quintic)
+        powers = range(5, order - 1, -1)
+        falling = [math.perm(power, order) * float(self.coefficients[power, q]) for power in powers]
         low, high, t = 0.0, 1.0, 0.5
         for _ in range(60):
-            height, slope = (float(polynomial.polyval(t, c)) for c in (quintic, derivative))
+            height, slope = 0.0, 0.0
+            for c in falling:  # Horner's rule for the polynomial and its derivative
+                height, slope = height * t + c, slope * t + height
             low, high = (t, high) if height < 0 else (low, t)
             guess = t - height / slope if slope > 0 else t
             following = guess if low < guess < high else (low + high) / 2
