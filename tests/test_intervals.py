@@ -9,7 +9,7 @@ from scipy import stats
 
 import tepid
 from tepid import metrics
-from tepid.metrics.excess import excess_of_counts
+from tepid.metrics.from_rows import excess_of_counts
 
 EVERY = ("accuracy", "confidence", "nll", "brier", "ece", "mce", "rmsce_debiased",
          "brier_calibration", "brier_refinement", "ece_equal_mass", "ece_classwise", "smooth_ece",

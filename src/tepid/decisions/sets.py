@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from tepid.decisions.rows import (
     at_least,
     bins_of,
     calibrated,
+    end_text,
     lower_edges,
     probabilities_of,
     sum_by_bin,
@@ -24,15 +25,13 @@ from tepid.decisions.rows import (
 from tepid.engines import Engine
 from tepid.errors import InputError
 from tepid.sources import Batch, Source
-from tepid.summaries import arithmetic
+from tepid.summaries.summary import Summary
 from tepid.validation import Array, Float64
 
 
 @dataclass(frozen=True, eq=False)
-class SetSums:
+class SetSums(Summary):
     """Pairs (row, class) by bin of their probability; masked classes are left out."""
-
-    PARAMETERS: ClassVar = ()
 
     rows: float
     count: Float64  # (bins,)
@@ -49,9 +48,6 @@ class SetSums:
         each = u[:, None] * possible
         mass = [sum_by_bin(where, (each * at).reshape(-1), width) for at in p]
         return cls(float(u.sum()), sum_by_bin(where, each.reshape(-1), width), np.stack(mass))
-
-    def __add__(self, other: "SetSums") -> "SetSums":
-        return arithmetic.added(self, other)
 
 
 @dataclass(frozen=True)
@@ -147,9 +143,7 @@ class PredictionSets:
                 f"split conformal with {self.conformal.labeled} labeled rows: probability at least "
                 f"{self.conformal.level:.4g}"
             )
-        if self.verdict is not None:
-            lines.append(f"verdict on T: {self.verdict}")
-        return "\n".join([*lines, f"assumption: {self.assumption}"])
+        return end_text(lines, self.verdict, self.assumption)
 
 
 def find_sets(

@@ -2,12 +2,12 @@
 
 import sys
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tepid import kernels, validation
-from tepid.summaries import arithmetic
+from tepid.summaries.summary import Summary
 from tepid.summaries.tails import TOLERANCE
 from tepid.validation import Array, Float64, Int64
 
@@ -29,7 +29,7 @@ def as_numpy(logits: Any) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Members:
+class Members(Summary):
     r"""Per class, the weight of $M_k = \{i : S_{ik} \ge \theta_k\}$, paper eq. 6, by $S_k$.
 
     `histogram` (k, 3, bins) counts rows by bin of $S_k$, of equal width in log-odds: those
@@ -37,7 +37,7 @@ class Members:
     may still lie below $\theta_k$; it is then no member.
     """
 
-    PARAMETERS: ClassVar = ("thresholds",)
+    PARAMETERS = ("thresholds",)
 
     thresholds: Float64
     members: Float64
@@ -56,12 +56,9 @@ class Members:
             raise validation.unusable(z, bad)
         return cls(thresholds, members, histogram)
 
-    def __add__(self, other: "Members") -> "Members":
-        return arithmetic.added(self, other)
-
 
 @dataclass(frozen=True, eq=False)
-class Classes:
+class Classes(Summary):
     r"""Per class at one temperature: rows predicted, their confidence, and their correctness.
 
     `mass` is the sum of $p_{ik}$ over all rows, the expected number of rows of the class.
@@ -69,7 +66,7 @@ class Classes:
     the class-wise calibration error is read.
     """
 
-    PARAMETERS: ClassVar = ("temperature",)
+    PARAMETERS = ("temperature",)
 
     temperature: float
     predicted: Float64
@@ -86,9 +83,6 @@ class Classes:
         """
         weight = self.predicted.sum()
         return np.asarray(np.abs(self.gap).sum(axis=1) / (weight or np.nan))
-
-    def __add__(self, other: "Classes") -> "Classes":
-        return arithmetic.added(self, other)
 
 
 class Predictions(NamedTuple):

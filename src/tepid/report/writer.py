@@ -7,7 +7,7 @@ from typing import Any
 
 from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
-from tepid.methods.unsupervised import check_repeatable
+from tepid.methods.exact import check_repeatable
 from tepid.report import page, sections
 from tepid.report.acceptance import acceptance_data
 from tepid.report.findings import fit_temperatures, make_slider, name_fits, sum_findings

@@ -24,7 +24,7 @@ from tepid.sklearn.evidence import (
     open_pair,
     weigh,
 )
-from tepid.summaries.probabilities import softmax
+from tepid.summaries.summary import softmax
 from tepid.temperature import warn_unreliable
 from tepid.validation import Array, Float64
 

@@ -7,13 +7,12 @@ their sums gives the variance of the whole sum, and their number does not grow w
 
 import zlib
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from tepid import shapes
-from tepid.summaries import arithmetic
-from tepid.summaries.probabilities import softmax
+from tepid.summaries.summary import Summary, softmax
 from tepid.validation import Array, Float64, Int64, as_array
 
 BUCKETS = 1024
@@ -40,10 +39,8 @@ def buckets_of_numbers(numbers: Int64, place: str) -> Int64:
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterSums:
+class ClusterSums(Summary):
     """The weight of the rows in each bucket, and the weighted sum of their values."""
-
-    PARAMETERS: ClassVar = ()
 
     weight: Float64
     total: Float64
@@ -51,14 +48,10 @@ class ClusterSums:
     @classmethod
     def of(cls, values: Float64, weight: Float64, buckets: Int64) -> "ClusterSums":
         """The sums of some rows."""
-        weights, totals = (
-            np.bincount(buckets, each, BUCKETS).astype(np.float64, copy=False)
-            for each in (weight, weight * values)
+        return cls(
+            np.bincount(buckets, weight, BUCKETS).astype(np.float64, copy=False),
+            np.bincount(buckets, weight * values, BUCKETS).astype(np.float64, copy=False),
         )
-        return cls(weights, totals)
-
-    def __add__(self, other: "ClusterSums") -> "ClusterSums":
-        return arithmetic.added(self, other)
 
     @property
     def count(self) -> int:
@@ -102,8 +95,3 @@ def label_scores(logits: Any, labels: Int64, temperature: float) -> Float64:
     distance = np.where(np.isneginf(z), 0.0, z - z.max(axis=1, keepdims=True))
     own = distance[np.arange(len(z)), labels]
     return np.asarray(((p * distance).sum(axis=1) - own) / temperature)
-
-
-def confidences(logits: Any, temperature: float) -> Float64:
-    """The confidence of each row."""
-    return np.asarray(softmax(logits, temperature).max(axis=1))

@@ -1,15 +1,14 @@
 """Reliability: confidence against correctness, by bin, for rows with labels."""
 
 import dataclasses
-import os
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from tepid import kernels, store, validation
 from tepid.errors import InputError
-from tepid.summaries import arithmetic
+from tepid.summaries.summary import Summary
 from tepid.validation import Float64, Int64
 
 _NORMAL = 1.959963984540054  # the normal quantile of 0.975
@@ -57,7 +56,7 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Reliability:
+class Reliability(Summary):
     r"""Per bin of top-label confidence, the sums of weight, confidence and correctness.
 
     Bins are of equal width and closed on the right, $(\frac{b-1}{B}, \frac{b}{B}]$, as in Guo et
@@ -67,7 +66,7 @@ class Reliability:
     array([0., 0., 0., 1., 0.])
     """
 
-    PARAMETERS: ClassVar = ("bins",)
+    PARAMETERS = ("bins",)
 
     bins: int
     rows: float
@@ -133,28 +132,6 @@ class Reliability:
     def zero(cls, bins: int = 15) -> "Reliability":
         """The summary of no rows."""
         return cls(validation.check_bins(bins), 0.0, 0.0, 0.0, 0.0, *np.zeros((3, bins)))
-
-    def __add__(self, other: "Reliability") -> "Reliability":
-        return arithmetic.added(self, other)
-
-    def __mul__(self, factor: float) -> "Reliability":
-        return arithmetic.scaled(self, factor)
-
-    __rmul__ = __mul__
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Reliability) and arithmetic.close(self, other)
-
-    __hash__ = None  # type: ignore[assignment]  # equality to a tolerance has no hash
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to `.npz`."""
-        store.save(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Reliability":
-        """Return what `save` wrote; raises `InputError` if the file is damaged."""
-        return store.load(path, {cls: cls.check})
 
     def check(self) -> None:
         """Refuse sums that no rows can have, as a damaged file may hold them."""

@@ -1,13 +1,12 @@
 """Tails: per class, how high its softmax gets on the rows where it is not predicted."""
 
-import os
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from tepid import kernels, store, validation
-from tepid.summaries import arithmetic
+from tepid.summaries.summary import Summary
 from tepid.validation import Float64
 
 # Ties between S and its threshold must not hang on the order of a sum.
@@ -15,7 +14,7 @@ TOLERANCE = 2.0**-20
 
 
 @dataclass(frozen=True, eq=False)
-class Tails:
+class Tails(Summary):
     r"""Sums of $S_k$ and $S_k^2$ over $U_k = \{i : \hat y_i \ne k\}$, paper eq. 8.
 
     Plain sums, so summaries of parts add to the summary of the whole, an empty part is the zero,
@@ -28,7 +27,7 @@ class Tails:
     True
     """
 
-    PARAMETERS: ClassVar = ("classes",)
+    PARAMETERS = ("classes",)
 
     classes: int
     predicted: Float64  # weight of the rows predicted k
@@ -70,28 +69,6 @@ class Tails:
         mean = self.total / n
         variance = np.maximum(self.squares / n - mean**2, 0.0)
         return np.where(known, mean + deviations * np.sqrt(variance), 0.0)
-
-    def __add__(self, other: "Tails") -> "Tails":
-        return arithmetic.added(self, other)
-
-    def __mul__(self, factor: float) -> "Tails":
-        return arithmetic.scaled(self, factor)
-
-    __rmul__ = __mul__
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tails) and arithmetic.close(self, other)
-
-    __hash__ = None  # type: ignore[assignment]  # equality to a tolerance has no hash
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to `.npz`."""
-        store.save(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Tails":
-        """Return what `save` wrote; raises `InputError` if the file is damaged."""
-        return store.load(path, {cls: cls.check})
 
     def check(self) -> None:
         """Refuse sums that no rows can have, as a damaged file may hold them."""
