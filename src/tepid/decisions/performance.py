@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from tepid.decisions.rows import (
 )
 from tepid.engines import Engine
 from tepid.sources import Batch, Source
-from tepid.summaries.summary import Summary
+from tepid.summaries.summary import add, equal, scale
 from tepid.validation import Float64, Int64
 
 # The normal quantile of a 95 % interval.
@@ -36,13 +36,13 @@ MOST_CLASSES = 2048
 
 
 @dataclass(frozen=True, eq=False)
-class PerformanceSums(Summary):
+class PerformanceSums:
     """Sums over rows at T, low and high, with the probabilities there as the labels' distribution.
 
     `confusion[i, j]` is the sum of the probability of class i at T over the rows predicted j.
     """
 
-    PARAMETERS = ("classes",)
+    PARAMETERS: ClassVar[tuple[str, ...]] = ("classes",)
 
     classes: int
     rows: float
@@ -85,6 +85,10 @@ class PerformanceSums(Summary):
             weight,
             positive,
         )
+
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
 
 
 def _sum_by_class(values: Float64, classes: Int64) -> Float64:

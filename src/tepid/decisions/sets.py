@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,13 +25,15 @@ from tepid.decisions.rows import (
 from tepid.engines import Engine
 from tepid.errors import InputError
 from tepid.sources import Batch, Source
-from tepid.summaries.summary import Summary
+from tepid.summaries.summary import add, equal, scale
 from tepid.validation import Array, Float64
 
 
 @dataclass(frozen=True, eq=False)
-class SetSums(Summary):
+class SetSums:
     """Pairs (row, class) by bin of their probability; masked classes are left out."""
+
+    PARAMETERS: ClassVar[tuple[str, ...]] = ()
 
     rows: float
     count: Float64  # (bins,)
@@ -48,6 +50,10 @@ class SetSums(Summary):
         each = u[:, None] * possible
         mass = [sum_by_bin(where, (each * at).reshape(-1), width) for at in p]
         return cls(float(u.sum()), sum_by_bin(where, each.reshape(-1), width), np.stack(mass))
+
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
 
 
 @dataclass(frozen=True)

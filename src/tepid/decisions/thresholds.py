@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from tepid.decisions.rows import (
 from tepid.engines import Engine
 from tepid.errors import InputError
 from tepid.sources import Batch, Source
-from tepid.summaries.summary import Summary
+from tepid.summaries.summary import add, equal, scale
 from tepid.validation import Array, Float64, Int64
 
 # Sums of as many terms as there are rows are equal up to this.
@@ -37,13 +37,13 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class ConfidenceSums(Summary):
+class ConfidenceSums:
     """Rows by bin of their confidence: all of them and, if wanted, those predicted as each class.
 
     `confidence` and `class_confidence` are the sums of the confidence at T, low and high.
     """
 
-    PARAMETERS = ("classes",)
+    PARAMETERS: ClassVar[tuple[str, ...]] = ("classes",)
 
     classes: int  # 0 unless each class is wanted
     rows: float
@@ -80,6 +80,10 @@ class ConfidenceSums(Summary):
         total, sums = _by_bin(where, weight, confidence, 1, PER_UNIT)
         none = np.zeros((0, 0)), np.zeros((3, 0, 0))
         return cls(0, float(weight.sum()), total[0], sums[:, 0], *none)
+
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
 
 
 def _by_bin(

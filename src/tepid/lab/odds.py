@@ -4,7 +4,7 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from tepid.methods.passes import Fit, Pass, Passes, check_total, fit_by_group, m
 from tepid.methods.search import Question, loss_error, search, to_temperature
 from tepid.sources import Batch, open_source
 from tepid.summaries.curve import Curve, Lattice
-from tepid.summaries.summary import Summary, softmax
+from tepid.summaries.summary import add, equal, scale, softmax
 from tepid.temperature import Temperature
 from tepid.validation import Float64
 
@@ -27,15 +27,19 @@ _TRUSTED = 0.99
 
 
 @dataclass(frozen=True, eq=False)
-class _Odds(Summary):
+class _Odds:
     """Per class: the weight of the rows predicted so, and by exponent the odds of the others."""
 
-    PARAMETERS = ("classes",)
+    PARAMETERS: ClassVar[tuple[str, ...]] = ("classes",)
 
     classes: int
     weight: float
     predicted: Float64
     total: Float64  # (nodes, k)
+
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
 
 
 def from_odds(logits: Any, *, prior: Any = None, engine: Engine | None = None) -> Temperature:

@@ -8,7 +8,7 @@ the rows of every site: the sites first share their tails and then, given all ta
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from tepid.sources import Batch, open_source
 from tepid.summaries.clusters import ClusterSums, label_scores
 from tepid.summaries.curve import Curve, Lattice
 from tepid.summaries.shared import LATTICE, Summaries
-from tepid.summaries.summary import Summary, softmax
+from tepid.summaries.summary import add, equal, scale, softmax
 from tepid.summaries.tails import Tails
 from tepid.validation import Array, Float64, Int64
 
@@ -30,7 +30,7 @@ _BINS, _LEAST_ENTROPY = 4096, 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Targets(Summary):
+class Targets:
     """Sums of d at the classes that other models name, over the rows for which all of them do.
 
     `curve` is that of these rows with the first target as the label. `pulls` are the sums of d at
@@ -38,15 +38,23 @@ class Targets(Summary):
     its whole softmax. `confidence` is the sum of each model's own confidence.
     """
 
+    PARAMETERS: ClassVar[tuple[str, ...]] = ()
+
     curve: Curve
     pulls: Float64
     confidence: Float64
     masked: float  # the weight of the rows in which a model names a masked class
 
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
+
 
 @dataclass(frozen=True, eq=False)
-class Sums(Summary):
+class Sums:
     """The first pass over the rows. `curve` takes each row's predicted class as its label."""
+
+    PARAMETERS: ClassVar[tuple[str, ...]] = ()
 
     tails: Tails
     curve: Curve
@@ -58,6 +66,10 @@ class Sums(Summary):
     def labeled(self) -> Curve | None:
         """The curve of labeled rows, or None if there are none of them."""
         return self.labels if self.labels is not None and self.labels.weight else None
+
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
 
 
 def first_pass(
@@ -268,14 +280,14 @@ def _softmax(peer: Array, rows: Int64, name: str) -> Float64:
 
 
 @dataclass(frozen=True, eq=False)
-class Entropies(Summary):
+class Entropies:
     """A histogram of the entropies of softmax(z / T), on a fixed logarithmic grid.
 
     A quantile of it, and the share of rows below a place, are wrong by at most the share of rows in
     one bin, whose edges differ by half a percent.
     """
 
-    PARAMETERS = ("classes",)
+    PARAMETERS: ClassVar[tuple[str, ...]] = ("classes",)
 
     classes: int
     weight: float
@@ -311,3 +323,7 @@ class Entropies(Summary):
     def share_below(self, place: float) -> float:
         """The share of the rows below a place on the grid."""
         return float(np.interp(place, np.arange(_BINS + 1), self._below))
+
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal

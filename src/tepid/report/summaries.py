@@ -2,12 +2,12 @@
 
 import sys
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from tepid import kernels, validation
-from tepid.summaries.summary import Summary
+from tepid.summaries.summary import add, equal, scale
 from tepid.summaries.tails import TOLERANCE
 from tepid.validation import Array, Float64, Int64
 
@@ -29,7 +29,7 @@ def as_numpy(logits: Any) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Members(Summary):
+class Members:
     r"""Per class, the weight of $M_k = \{i : S_{ik} \ge \theta_k\}$, paper eq. 6, by $S_k$.
 
     `histogram` (k, 3, bins) counts rows by bin of $S_k$, of equal width in log-odds: those
@@ -37,7 +37,7 @@ class Members(Summary):
     may still lie below $\theta_k$; it is then no member.
     """
 
-    PARAMETERS = ("thresholds",)
+    PARAMETERS: ClassVar[tuple[str, ...]] = ("thresholds",)
 
     thresholds: Float64
     members: Float64
@@ -56,9 +56,13 @@ class Members(Summary):
             raise validation.unusable(z, bad)
         return cls(thresholds, members, histogram)
 
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
+
 
 @dataclass(frozen=True, eq=False)
-class Classes(Summary):
+class Classes:
     r"""Per class at one temperature: rows predicted, their confidence, and their correctness.
 
     `mass` is the sum of $p_{ik}$ over all rows, the expected number of rows of the class.
@@ -66,7 +70,7 @@ class Classes(Summary):
     the class-wise calibration error is read.
     """
 
-    PARAMETERS = ("temperature",)
+    PARAMETERS: ClassVar[tuple[str, ...]] = ("temperature",)
 
     temperature: float
     predicted: Float64
@@ -83,6 +87,10 @@ class Classes(Summary):
         """
         weight = self.predicted.sum()
         return np.asarray(np.abs(self.gap).sum(axis=1) / (weight or np.nan))
+
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
 
 
 class Predictions(NamedTuple):

@@ -7,12 +7,12 @@ their sums gives the variance of the whole sum, and their number does not grow w
 
 import zlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tepid import shapes
-from tepid.summaries.summary import Summary, softmax
+from tepid.summaries.summary import add, equal, scale, softmax
 from tepid.validation import Array, Float64, Int64, as_array
 
 BUCKETS = 1024
@@ -39,8 +39,10 @@ def buckets_of_numbers(numbers: Int64, place: str) -> Int64:
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterSums(Summary):
+class ClusterSums:
     """The weight of the rows in each bucket, and the weighted sum of their values."""
+
+    PARAMETERS: ClassVar[tuple[str, ...]] = ()
 
     weight: Float64
     total: Float64
@@ -70,6 +72,10 @@ class ClusterSums(Summary):
         mean = self.total.sum() / self.weight.sum()
         spread = float(((self.total - mean * self.weight) ** 2).sum())
         return spread * self.count / (self.count - 1) * _student_factor(self.count - 1)
+
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
 
 
 def _student_factor(freedom: int) -> float:

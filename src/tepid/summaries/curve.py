@@ -2,14 +2,15 @@
 
 import dataclasses
 import math
+import os
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tepid import errors, kernels, store, validation
-from tepid.summaries.summary import Summary
+from tepid.summaries.summary import add, equal, scale
 from tepid.summaries.tails import TOLERANCE
 from tepid.validation import Array, Float64, Int64
 
@@ -72,7 +73,7 @@ def _single(beta: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Curve(Summary):
+class Curve:
     r"""Sums over rows at every node of a lattice, for several weightings of the same rows.
 
     A weighting is a set of (row, class) pairs: for each row of `thresholds` the pairs with
@@ -87,7 +88,14 @@ class Curve(Summary):
     confidence that holds for $1 - \max_k p$, so the mean confidence has that error absolutely.
     """
 
-    PARAMETERS = ("classes", "labeled", "thresholds", "starts", "lengths", "bins")
+    PARAMETERS: ClassVar[tuple[str, ...]] = (
+        "classes",
+        "labeled",
+        "thresholds",
+        "starts",
+        "lengths",
+        "bins",
+    )
 
     classes: int
     labeled: bool
@@ -210,6 +218,19 @@ class Curve(Summary):
         store.check_numbers("histogram", self.histogram, (nodes, 3, self.bins), 0.0, most)
         if bool(self.weight) != bool(self.weight_square) or (self.weight and not self.rows):
             raise errors.InputError("rows, weight and weight_square must be zero together")
+
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to `.npz`."""
+        store.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Curve":
+        """Return what `save` wrote; raises `InputError` if the file is damaged."""
+        return store.load(path, {cls: cls.check})
 
 
 def _check_lattice(starts: Float64, lengths: Int64) -> None:

@@ -1,14 +1,15 @@
 """Reliability: confidence against correctness, by bin, for rows with labels."""
 
 import dataclasses
+import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tepid import kernels, store, validation
 from tepid.errors import InputError
-from tepid.summaries.summary import Summary
+from tepid.summaries.summary import add, equal, scale
 from tepid.validation import Float64, Int64
 
 _NORMAL = 1.959963984540054  # the normal quantile of 0.975
@@ -56,7 +57,7 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Reliability(Summary):
+class Reliability:
     r"""Per bin of top-label confidence, the sums of weight, confidence and correctness.
 
     Bins are of equal width and closed on the right, $(\frac{b-1}{B}, \frac{b}{B}]$, as in Guo et
@@ -66,7 +67,7 @@ class Reliability(Summary):
     array([0., 0., 0., 1., 0.])
     """
 
-    PARAMETERS = ("bins",)
+    PARAMETERS: ClassVar[tuple[str, ...]] = ("bins",)
 
     bins: int
     rows: float
@@ -145,6 +146,19 @@ class Reliability(Summary):
         most = self.count + 1e-6 * self.weight
         store.check_numbers("confidence", self.confidence, shape, 0.0, most)
         store.check_numbers("correct", self.correct, shape, 0.0, most)
+
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to `.npz`."""
+        store.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Reliability":
+        """Return what `save` wrote; raises `InputError` if the file is damaged."""
+        return store.load(path, {cls: cls.check})
 
 
 def wilson_interval(correct: Float64, count: Float64) -> tuple[Float64, Float64]:

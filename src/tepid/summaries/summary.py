@@ -1,77 +1,66 @@
-"""What all summaries share: arithmetic, comparison and files; and the softmax of a batch."""
+"""What all summaries share: arithmetic and comparison; and the softmax of a batch."""
 
 import dataclasses
-import os
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from tepid import kernels, store, validation
+from tepid import kernels, validation
 from tepid.errors import InputError
 from tepid.validation import Array, Float64
 
 
-class Summary:
-    """The base of summaries, which are frozen dataclasses.
+class Summary(Protocol):
+    """A frozen dataclass of sums over rows.
 
     The fields in `PARAMETERS` define what was summed and must agree before two summaries are added.
-    All other fields are sums over rows, or None in both.
+    All other fields are sums over rows, or None in both. A summary names the functions below as its
+    operators: `__add__ = add`, `__mul__ = __rmul__ = scale`, `__eq__ = equal`.
     """
 
-    PARAMETERS: ClassVar[tuple[str, ...]] = ()
+    PARAMETERS: ClassVar[tuple[str, ...]]
 
-    def __add__(self, other: Self) -> Self:
-        """The summary of both sets of rows; refuses, naming both, where the parameters differ."""
-        if type(self) is not type(other):
-            kinds = f"{type(self).__name__} and {type(other).__name__}"
-            raise InputError(f"summaries must be of one kind to add, got {kinds}")
-        for name in self.PARAMETERS:
-            one, two = getattr(self, name), getattr(other, name)
-            if one is not two and not np.array_equal(one, two):
-                kind = type(self).__name__
-                raise InputError(f"{kind} summaries must share their {name}, got {one} and {two}")
-        theirs = other._sums()
-        return self._replaced(
-            {
-                name: None if own is None else own + theirs[name]
-                for name, own in self._sums().items()
-            }
-        )
 
-    def __mul__(self, factor: float) -> Self:
-        """The summary of rows that each count `factor` times."""
-        return self._replaced({name: factor * own for name, own in self._sums().items()})
+S = TypeVar("S", bound=Summary)
 
-    __rmul__ = __mul__
 
-    def __eq__(self, other: object) -> bool:
-        """Whether the parameters agree and each sum does, to 1e-9 of its array's largest entry."""
-        if type(self) is not type(other):
-            return False
-        theirs = other._sums()
-        return all(
-            np.array_equal(getattr(self, name), getattr(other, name)) for name in self.PARAMETERS
-        ) and all(_close(np.asarray(own), theirs[name]) for name, own in self._sums().items())
+def add(a: S, b: S) -> S:
+    """The summary of both sets of rows; refuses, naming both, where the parameters differ."""
+    if type(a) is not type(b):
+        kinds = f"{type(a).__name__} and {type(b).__name__}"
+        raise InputError(f"summaries must be of one kind to add, got {kinds}")
+    for name in a.PARAMETERS:
+        one, two = getattr(a, name), getattr(b, name)
+        if one is not two and not np.array_equal(one, two):
+            kind = type(a).__name__
+            raise InputError(f"{kind} summaries must share their {name}, got {one} and {two}")
+    others = _sums(b)
+    return _replace(
+        a, {name: None if one is None else one + others[name] for name, one in _sums(a).items()}
+    )
 
-    __hash__ = None  # type: ignore[assignment]  # equality to a tolerance has no hash
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to `.npz`."""
-        store.save(self, path)
+def scale(a: S, factor: float) -> S:
+    """The summary of rows that each count `factor` times."""
+    return _replace(a, {name: factor * one for name, one in _sums(a).items()})
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Return what `save` wrote; raises `InputError` if the file is damaged."""
-        return store.load(path, {cls: cls.check})
 
-    def check(self) -> None:
-        """Refuse sums that no rows can have, as a damaged file may hold them; by default none."""
+def equal(a: Summary, b: object) -> bool:
+    """Whether the parameters agree and each sum does, to 1e-9 of its array's largest entry."""
+    if type(a) is not type(b):
+        return False
+    others = _sums(b)
+    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in a.PARAMETERS) and all(
+        _close(np.asarray(one), others[name]) for name, one in _sums(a).items()
+    )
 
-    def _sums(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in self.PARAMETERS}
 
-    def _replaced(self, sums: dict[str, Any]) -> Self:
-        return dataclasses.replace(self, **sums)  # type: ignore[type-var]  # a dataclass
+def _sums(a: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(a).items() if name not in a.PARAMETERS}
+
+
+def _replace(a: S, sums: dict[str, Any]) -> S:
+    return dataclasses.replace(a, **sums)  # type: ignore[type-var]  # a dataclass
 
 
 def _close(a: Array, b: Array) -> bool:

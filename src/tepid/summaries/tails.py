@@ -1,12 +1,13 @@
 """Tails: per class, how high its softmax gets on the rows where it is not predicted."""
 
+import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tepid import kernels, store, validation
-from tepid.summaries.summary import Summary
+from tepid.summaries.summary import add, equal, scale
 from tepid.validation import Float64
 
 # Ties between S and its threshold must not hang on the order of a sum.
@@ -14,7 +15,7 @@ TOLERANCE = 2.0**-20
 
 
 @dataclass(frozen=True, eq=False)
-class Tails(Summary):
+class Tails:
     r"""Sums of $S_k$ and $S_k^2$ over $U_k = \{i : \hat y_i \ne k\}$, paper eq. 8.
 
     Plain sums, so summaries of parts add to the summary of the whole, an empty part is the zero,
@@ -27,7 +28,7 @@ class Tails(Summary):
     True
     """
 
-    PARAMETERS = ("classes",)
+    PARAMETERS: ClassVar[tuple[str, ...]] = ("classes",)
 
     classes: int
     predicted: Float64  # weight of the rows predicted k
@@ -79,3 +80,16 @@ class Tails(Summary):
         store.check_numbers("total", self.total, shape, 0.0, self.weight + rounding)
         store.check_numbers("squares", self.squares, shape, 0.0, self.total + rounding)
         store.check_numbers("confidence", self.confidence, shape, 0.0, self.predicted + rounding)
+
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to `.npz`."""
+        store.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Tails":
+        """Return what `save` wrote; raises `InputError` if the file is damaged."""
+        return store.load(path, {cls: cls.check})
