@@ -64,11 +64,24 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def table(*columns: str, **options: Any) -> "Table":
-    """A table without rows."""
+def table(*columns: str, title: str | None = None, padding: int = 2) -> "Table":
+    """A table without rows: the first column is aligned to the left, the others to the right."""
     from rich.table import Table  # noqa: PLC0415  # see above
 
-    return Table(*columns, **options)
+    drawn = Table(box=None, padding=(0, padding), title=title, title_justify="left")
+    for number, name in enumerate(columns):
+        drawn.add_column(name, justify="right" if number else "left")
+    return drawn
+
+
+def print_pairs(title: str, pairs: Mapping[str, str], *, wrap: bool = True) -> None:
+    """Print a table of names and values."""
+    drawn = table("", "", title=title)
+    drawn.show_header = False
+    drawn.columns[0].style, drawn.columns[1].justify = "bold", "left"
+    for name, value in pairs.items():
+        drawn.add_row(name, value)
+    console().print(drawn, soft_wrap=not wrap)
 
 
 def styled(text: str, style: str = "") -> "Text":
@@ -76,16 +89,6 @@ def styled(text: str, style: str = "") -> "Text":
     from rich.text import Text  # noqa: PLC0415  # see above
 
     return Text(text, style=style)
-
-
-def two_columns(rows: Mapping[str, str], title: str) -> "Table":
-    """A table of names and values."""
-    drawn = table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
-    drawn.add_column(style="bold")
-    drawn.add_column()
-    for name, value in rows.items():
-        drawn.add_row(name, value)
-    return drawn
 
 
 # --- notes
