@@ -250,8 +250,8 @@ def figures(
     Example: tepid lab figures runs -o figures
     """
     from tepid.lab import figures as paper_figures  # noqa: PLC0415  # numba, only when asked
+    from tepid.report import class_names  # noqa: PLC0415  # the same
     from tepid.report.images import read_pixels  # noqa: PLC0415  # the same
-    from tepid.report.writer import class_names  # noqa: PLC0415  # the same
 
     shown = None if images is None else read_pixels(images)
     called = None if names is None else class_names(names)
