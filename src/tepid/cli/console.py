@@ -64,21 +64,22 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def table(*columns: str, title: str | None = None, padding: int = 2) -> "Table":
-    """A table without rows: the first column is aligned to the left, the others to the right."""
+def table(
+    *columns: str, title: str | None = None, left: int = 1, padding: int = 2, wrap: bool = True
+) -> "Table":
+    """A table without rows; `left` columns are aligned to the left, the others to the right."""
     from rich.table import Table  # noqa: PLC0415  # see above
 
     drawn = Table(box=None, padding=(0, padding), title=title, title_justify="left")
     for number, name in enumerate(columns):
-        drawn.add_column(name, justify="right" if number else "left")
+        drawn.add_column(name, justify="left" if number < left else "right", no_wrap=not wrap)
     return drawn
 
 
 def print_pairs(title: str, pairs: Mapping[str, str], *, wrap: bool = True) -> None:
     """Print a table of names and values."""
-    drawn = table("", "", title=title)
-    drawn.show_header = False
-    drawn.columns[0].style, drawn.columns[1].justify = "bold", "left"
+    drawn = table("", "", title=title, left=2)
+    drawn.show_header, drawn.columns[0].style = False, "bold"
     for name, value in pairs.items():
         drawn.add_row(name, value)
     console().print(drawn, soft_wrap=not wrap)

@@ -4,7 +4,6 @@
 calibrated model.
 """
 
-import dataclasses
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from tepid.cli.calibrations import (
     show_temperature,
     unknown_groups,
 )
-from tepid.cli.fit import EvidenceOptions
+from tepid.cli.fit import EVIDENCE, EvidenceOptions
 from tepid.cli.options import FileOptions
 
 if TYPE_CHECKING:
@@ -34,10 +33,7 @@ if TYPE_CHECKING:
 
 _FORMATS = ("npy", "csv", "parquet")
 # The options of `tepid onnx` that say how to fit a temperature.
-_WITH_DATA = (
-    *(f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(EvidenceOptions)),
-    "--save-calibration",
-)
+_WITH_DATA = (*EVIDENCE, "--classes", "--save-calibration")
 
 
 # --- tepid apply

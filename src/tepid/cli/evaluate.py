@@ -229,10 +229,12 @@ def show_scores(reliability: "dict[str, Reliability]", scores: Scores, *, as_jso
     screen = console.console()
     screen.print(_score_table(values, scores.changes))
     if scores.draws:
-        table = console.table("", *scores.measured, title="95 % intervals", padding=1)
+        columns = ("", *scores.measured)
+        table = console.table(
+            *columns, title="95 % intervals", left=len(columns), padding=1, wrap=False
+        )
         for key, (title, form) in _MEASURES.items():
             table.add_row(title, *(_ends(each[key], form) for each in scores.measured.values()))
-        _fix_columns(table, left=len(table.columns))
         screen.print(table)
         screen.print(
             f"From {scores.draws} bootstrap draws of the rows. Errors over bins are biased"
@@ -245,24 +247,16 @@ def show_scores(reliability: "dict[str, Reliability]", scores: Scores, *, as_jso
 def _score_table(values: dict[str, dict[str, float]], changes: "dict[str, Interval]") -> "Table":
     """One row for each measure, with the interval of its change where there is a calibration."""
     more = ("change", "its 95 % interval") if changes else ()
-    table = console.table("", *values, *more, title="score", padding=1)
+    table = console.table("", *values, *more, title="score", padding=1, wrap=False)
     for key, (title, form) in _MEASURES.items():
         if not all(key in each for each in values.values()):
             continue
         change = changes.get(key)
         last = [] if change is None else [form(change.value), _ends(change, form)]
         table.add_row(title, *(form(each[key]) for each in values.values()), *last)
-    _fix_columns(table)
     if changes:
         table.columns[-1].justify = "left"
     return table
-
-
-def _fix_columns(table: "Table", left: int = 1) -> None:
-    """Let no cell wrap, and align the first columns to the left."""
-    for number, column in enumerate(table.columns):
-        column.no_wrap = True
-        column.justify = "left" if number < left else "right"
 
 
 def _ends(interval: "Interval", form: Callable[[float], str]) -> str:
@@ -397,12 +391,11 @@ def _show_comparison(result: dict[str, Any]) -> None:
         f"{result['splits']} splits of {result['samples']} rows, {result['fraction']:.0%} to "
         "calibrate; mean ± sd"
     )
-    table = console.table("", *(title for _, title, _, _ in _COLUMNS))
+    table = console.table("", *(title for _, title, _, _ in _COLUMNS), wrap=False)
     table.padding, table.pad_edge = (0, 1, 0, 0), False
     marks = {"best": " *", "near": " ≈", "": "  ", None: ""}
     for name, cells in _comparison_cells(result).items():
         table.add_row(name, *(text and text + marks[standing] for text, standing in cells))
-    _fix_columns(table)
     screen = console.console()
     screen.print(table)
     screen.print("* least, ≈ within one standard error of it")

@@ -25,6 +25,11 @@ EXACT = ("uts", "temperature", "accuracy")
 SCALING = (
     "vector", "matrix", "histogram", "isotonic", "bbq", "ensemble", "beta", "dirichlet",
 )  # fmt: skip
+# The options that state evidence. `--groups` and `--classes` go with every method.
+EVIDENCE = (
+    "--labels", "--labeled", "--accuracy", "--models", "--reference", "--source", "--multilabel",
+    "--per-label", "--ids", "--clusters",
+)  # fmt: skip
 # From this many classes on, fitting a matrix takes minutes.
 _MANY_CLASSES = 500
 
@@ -309,14 +314,6 @@ def _check_summary(given: list[str]) -> None:
             raise tepid.InputError(f"--summary must go without {name}, which needs rows, got both")
 
 
-# The evidence that a method alone must not have, except for what it needs. `--groups` and
-# `--classes` go with every method.
-_EVIDENCE = (
-    "--labels", "--labeled", "--accuracy", "--models", "--reference", "--source", "--multilabel",
-    "--per-label", "--ids", "--clusters",
-)  # fmt: skip
-
-
 def _check_method(method: str, evidence: EvidenceOptions, engine: str, given: list[str]) -> None:
     """Raise unless a method gets the evidence that it uses, and no other."""
     if method not in (*EXACT, *SCALING):
@@ -334,7 +331,7 @@ def _check_method(method: str, evidence: EvidenceOptions, engine: str, given: li
     allowed = {needed}
     if method in ("temperature", "accuracy"):
         allowed.add("--clusters")  # they widen the interval
-    other = [name for name in given if name in _EVIDENCE and name not in allowed]
+    other = [name for name in given if name in EVIDENCE and name not in allowed]
     if other:
         raise tepid.InputError(f"--method {method} must go without {other[0]}, got both")
     if evidence.answers is not None:

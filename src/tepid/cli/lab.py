@@ -5,7 +5,6 @@ Everything that needs PyTorch is imported when a command runs.
 
 import dataclasses
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -65,11 +64,6 @@ lab = typer.Typer(
 )
 
 
-def _command(command: Callable[..., None]) -> Callable[..., None]:
-    return lab.command()(console.with_notes(options.expand(command)))
-
-
-@_command
 def recipes(as_json: options.Json = False) -> None:
     """List the recipes: one for each row of the paper's tables.
 
@@ -87,14 +81,11 @@ def recipes(as_json: options.Json = False) -> None:
 
 
 def _table(*columns: str) -> "Table":
-    table = console.table(*columns)
+    table = console.table(*columns, left=len(columns))
     table.padding = (0, 2, 0, 0)
-    for column in table.columns:
-        column.justify = "left"
     return table
 
 
-@_command
 def train(
     *,
     recipe: Annotated[str, typer.Argument(help="The name of a recipe, from `tepid lab recipes`.")],
@@ -156,7 +147,6 @@ def _print_progress(told: "Progress") -> None:
 # --- the authors' later method
 
 
-@_command
 def odds(
     *,
     logits: options.Shards,
@@ -189,7 +179,6 @@ def odds(
 # --- tables and figures
 
 
-@_command
 def table(
     folders: Folders,
     seeds: Annotated[int, typer.Option(help="Number of random splits.")] = 20,
@@ -225,7 +214,6 @@ def table(
     console.print_line(f"wrote {out}")
 
 
-@_command
 def figures(
     folders: Folders,
     out: Annotated[Path, typer.Option("-o", "--output", help="The folder to write into.")] = Path(
@@ -280,7 +268,6 @@ def figures(
 _SKIN = "resnet152-isic"
 
 
-@_command
 def isic(
     *,
     data: Annotated[
@@ -327,7 +314,6 @@ def isic(
     console.print_line(lesions.NOTICE)
 
 
-@_command
 def predict(
     run: Annotated[Path, typer.Argument(help="The folder that tepid lab isic wrote.")],
     images: Annotated[list[Path], typer.Argument(help="Photographs of skin lesions.")],
@@ -351,3 +337,7 @@ def predict(
             table.add_row(name, f"{100 * share:.2f} %", f"{100 * one.uncalibrated[name]:.2f} %")
         console.console().print(table)
     console.print_line(lesions.NOTICE)
+
+
+for _command in (recipes, train, odds, table, figures, isic, predict):
+    lab.command()(console.with_notes(options.expand(_command)))

@@ -125,19 +125,13 @@ def expand(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def given_options(context: typer.Context) -> list[str]:
-    """The options that were typed, by their long names, and the name of each argument."""
-    return [
-        max((name for name in parameter.opts if name.startswith("-")), key=len)
-        if parameter.param_type_name == "option"
-        else str(parameter.name)
-        for parameter in context.command.params
-        if _is_typed(context, str(parameter.name))
-    ]
-
-
-def _is_typed(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
+    """The options that were typed, by their long names, and the names of the arguments."""
+    given = []
+    for parameter in context.command.params:
+        source = context.get_parameter_source(str(parameter.name))
+        if source is not None and source.name == "COMMANDLINE":
+            given.append(max(parameter.opts, key=len))
+    return given
 
 
 # --- reading logits
