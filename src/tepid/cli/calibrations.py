@@ -38,6 +38,18 @@ def uncalibrated(logits: "Array") -> "Array":
     return probabilities
 
 
+def note_warnings(calibrator: Calibrator) -> None:
+    """Print the verdict on a calibration, or its status unless it is ok, and its warnings."""
+    verdict, status = (getattr(calibrator, name, None) for name in ("verdict", "status"))
+    if verdict is not None:
+        console.note(
+            f"The verdict on this calibration is {verdict}. {getattr(calibrator, 'reason', '')}"
+        )
+    elif status not in (None, "ok"):
+        console.note(f"The status of this calibration is {status}.")
+    console.notes(calibrator.warnings)
+
+
 # --- groups
 
 

@@ -229,7 +229,13 @@ def _lists(rows: _Rows, inside: "Array") -> "Lists":
 # --- the screen
 
 
-def _show(found: Any, rows: _Rows, show: Callable[[Any], None], *, as_json: bool) -> None:
+def _show(
+    found: "Threshold | PredictionSets | Performance",
+    rows: _Rows,
+    show: Callable[[Any], None],
+    *,
+    as_json: bool,
+) -> None:
     """Print what was found by `show`, what it rests on, and what was written; or JSON."""
     if as_json:
         written = {} if rows.out is None else {"output": str(rows.out), "written": rows.written}

@@ -21,6 +21,7 @@ from tepid.cli.calibrations import (
     check_groups,
     load_calibration,
     note_unknown_groups,
+    note_warnings,
     show_temperature,
     unknown_groups,
 )
@@ -76,7 +77,7 @@ def apply(
         options.check_output(out, *logits, *others)
         tepid.sources.writing.check_ending(out)
     calibrator = load_calibration(calibration)
-    console.note_warnings(calibrator)
+    note_warnings(calibrator)
     source = reading.open(logits, groups=groups)
     check_groups(calibrator, source)
     if isinstance(calibrator, tepid.Temperature):

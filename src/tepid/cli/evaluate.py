@@ -19,6 +19,7 @@ from tepid.cli.calibrations import (
     check_groups,
     load_calibration,
     note_unknown_groups,
+    note_warnings,
     uncalibrated,
     unknown_groups,
 )
@@ -92,7 +93,7 @@ def score(
     source = reading.open(logits, labels=labels, groups=groups)
     calibrator = None if calibration is None else load_calibration(calibration)
     if calibrator is not None:
-        console.note_warnings(calibrator)
+        note_warnings(calibrator)
         check_groups(calibrator, source)
     with console.threads_with_progress(threads) as engine:
         rows = engine.total(partial(_score_batch, calibrator), source, "scoring")

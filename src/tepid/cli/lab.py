@@ -14,6 +14,7 @@ import typer
 
 import tepid
 from tepid.cli import console, options
+from tepid.cli.calibrations import note_warnings
 from tepid.cli.fit import show_fit
 from tepid.cli.options import FileOptions
 
@@ -309,7 +310,7 @@ def isic(
         numbers = (f"{one.temperature:.3f}", f"{one.nll:.3f}", f"{one.ece:.3f}")
         table.add_row(name, *numbers, f"{100 * one.ece:.2f}")
     console.console().print(table)
-    console.note_warnings(temperature)
+    note_warnings(temperature)
     console.print_line(f"wrote {out / lesions.CALIBRATION} and {page}")
     console.print_line(lesions.NOTICE)
 
