@@ -10,7 +10,6 @@ import typer
 
 import tepid
 from tepid.cli import console, options
-from tepid.cli.fit import class_names, read_lines
 from tepid.cli.options import FileOptions
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def ask(
     if out.exists():
         raise tepid.InputError(f"output must not exist, since it may hold labels, got {out}")
     source = reading.open(logits, ids=ids)
-    names = class_names(classes, source)
+    names = options.class_names(classes, source)
     every = tepid.sources.read_ids(source) if "id" in source.columns else None
     known = {} if labels is None else _known_labels(labels, every, str(source.name))
     sample = choose_rows(source, number + len(known), seed, also=frozenset(known))
@@ -131,7 +130,7 @@ def choose_rows(
 
 
 def _read_lines(path: Path, rows: int) -> list[str]:
-    lines = read_lines(path)
+    lines = options.read_lines(path)
     if len(lines) != rows:
         raise tepid.InputError(
             f"{path} must have a line for each of the {rows} rows, got {len(lines)}"

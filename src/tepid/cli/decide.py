@@ -15,7 +15,6 @@ import typer
 import tepid
 from tepid.cli import console, options
 from tepid.cli.calibrations import check_groups, note_unknown_groups, unknown_groups
-from tepid.cli.fit import class_names
 from tepid.cli.options import FileOptions
 
 if TYPE_CHECKING:
@@ -202,7 +201,7 @@ def _open_rows(
         given.logits, sample_weight=given.sample_weight, groups=given.groups, ids=table.ids
     )
     check_groups(temperature, source)
-    names = class_names(given.classes, source)
+    names = options.class_names(given.classes, source)
     with console.threads_with_progress(given.threads) as engine:
         yield _Rows(temperature, source, names, engine, table.out)
 

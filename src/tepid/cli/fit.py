@@ -93,7 +93,7 @@ class EvidenceOptions:
     @property
     def class_names(self) -> list[str] | None:
         """The names of the classes."""
-        return None if self.classes is None else read_classes(self.classes)
+        return None if self.classes is None else options.read_classes(self.classes)
 
     def parse_accuracy(self) -> "Accuracy | None":
         """The accuracy; raises if it cannot be read."""
@@ -157,36 +157,6 @@ def _open_pair(path: str | None, reading: FileOptions) -> "tuple[Source, Source]
         return None
     plain = replace(reading, columns=None, probabilities=False)
     return plain.open_other(f"{path}#logits"), plain.open_other(f"{path}#labels")
-
-
-def read_classes(text: str) -> list[str]:
-    """The names of classes: separated by commas, or the lines of a text file."""
-    names = read_lines(Path(text)) if Path(text).is_file() else text.split(",")
-    return [name.strip() for name in names if name.strip()]
-
-
-def class_names(text: str | None, source: "Source") -> list[str] | None:
-    """The names of the classes of a source: those given, or those of its columns."""
-    if text is None:
-        return [str(name) for name in source.names or ()] or None
-    names = read_classes(text)
-    if source.classes is not None and len(names) != source.classes:
-        raise tepid.InputError(
-            f"--classes must name the {source.classes} classes of the logits, got {len(names)}"
-        )
-    return names
-
-
-def read_lines(path: Path) -> list[str]:
-    """The lines of a text file."""
-    from tepid.store import check_regular  # noqa: PLC0415  # NumPy
-
-    check_regular(path)
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except ValueError:
-        raise tepid.InputError(f"{path} must be text in UTF-8, got another file") from None
-    return text.removesuffix("\n").split("\n")
 
 
 # --- tepid fit
@@ -440,7 +410,7 @@ def summarize(
     options.check_suffix(out, ".npz")
     options.check_output(out, *logits, labels, given, sample_weight)
     first = None if given is None else tepid.Summaries.load(given)
-    names = None if classes is None else read_classes(classes)
+    names = None if classes is None else options.read_classes(classes)
     source = reading.open(logits, labels=labels, classes=names, sample_weight=sample_weight)
     with engines.start() as engine:
         total = tepid.summarize(source, given=first, engine=engine)

@@ -227,6 +227,39 @@ def column_name(text: str | None) -> str | None:
     return None if text is None or tepid.sources.paths.names_file(text) else text
 
 
+# --- names of classes
+
+
+def read_classes(text: str) -> list[str]:
+    """The names of classes: separated by commas, or the lines of a text file."""
+    names = read_lines(Path(text)) if Path(text).is_file() else text.split(",")
+    return [name.strip() for name in names if name.strip()]
+
+
+def class_names(text: str | None, source: "Source") -> list[str] | None:
+    """The names of the classes of a source: those given, or those of its columns."""
+    if text is None:
+        return [str(name) for name in source.names or ()] or None
+    names = read_classes(text)
+    if source.classes is not None and len(names) != source.classes:
+        raise tepid.InputError(
+            f"--classes must name the {source.classes} classes of the logits, got {len(names)}"
+        )
+    return names
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file."""
+    from tepid.store import check_regular  # noqa: PLC0415  # NumPy
+
+    check_regular(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except ValueError:
+        raise tepid.InputError(f"{path} must be text in UTF-8, got another file") from None
+    return text.removesuffix("\n").split("\n")
+
+
 # --- the engine
 
 
