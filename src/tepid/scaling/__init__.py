@@ -7,11 +7,10 @@ Fitting needs SciPy and scikit-learn (`pip install 'tepid[scaling]'`), applying 
 """
 
 import os
-from collections.abc import Callable
-from typing import TypeAlias
 
 from tepid import store
 from tepid.scaling.beta_calibration import Betas, beta
+from tepid.scaling.calibrator import Calibrator
 from tepid.scaling.class_maps import ClassMaps, bbq, histogram, isotonic
 from tepid.scaling.ensemble_scaling import Mixture, ensemble
 from tepid.scaling.linear import Affine, dirichlet, matrix, vector
@@ -32,14 +31,11 @@ __all__ = [
     "vector",
 ]
 
-Calibrator: TypeAlias = Affine | Betas | ClassMaps | Mixture
-_CHECKS: dict[type[Calibrator], Callable[..., None]]
-_CHECKS = {kind: kind.check for kind in (Affine, Betas, ClassMaps, Mixture)}
-
 
 def load(path: str | os.PathLike[str]) -> Calibrator:
     """Return the calibrator that `save` wrote, which gives the same probabilities to the last bit.
 
     Raises `InputError` if the file is damaged.
     """
-    return store.load(path, _CHECKS)
+    kinds: tuple[type[Calibrator], ...] = (Affine, Betas, ClassMaps, Mixture)
+    return store.load(path, {kind: kind.check for kind in kinds})

@@ -6,8 +6,15 @@ from typing import Any
 import numpy as np
 
 from tepid import store
-from tepid.scaling.calibrator import calibrate, check_counts, import_optional
-from tepid.scaling.rows import data_warnings, labeled, log_softmax, softmax, unmasked
+from tepid.scaling.calibrator import (
+    Calibrator,
+    data_warnings,
+    labeled,
+    log_softmax,
+    minimize,
+    softmax,
+    unmasked,
+)
 from tepid.validation import Array, Float64
 
 # Stands for log(1 - p) where all other classes are masked and 1 - p is zero.
@@ -18,22 +25,15 @@ _OPTIONS = {"ftol": 1e-13, "gtol": 1e-9, "maxiter": 500}
 
 
 @dataclass(frozen=True, eq=False)
-class Betas:
+class Betas(Calibrator):
     r"""Each class's odds mapped by $a_k \log p - b_k \log(1 - p) + c_k$, then rows renormalized.
 
     A masked class keeps 0. Call it on logits.
     """
 
-    method: str
-    samples: int
-    classes: int
     a: Float64
     b: Float64
     c: Float64
-    warnings: tuple[str, ...] = ()
-
-    __call__ = calibrate
-    save = store.save
 
     @property
     def keeps_argmax(self) -> bool:
@@ -52,7 +52,7 @@ class Betas:
 
     def check(self) -> None:
         """Raise unless it can be applied."""
-        check_counts(self.samples, self.classes)
+        super().check()
         store.check_numbers("a", self.a, (self.classes,), 0.0)
         store.check_numbers("b", self.b, (self.classes,), 0.0)
         store.check_numbers("c", self.c, (self.classes,))
@@ -89,7 +89,7 @@ def beta(
     if separable:
         said = f"The logits separate {separable} classes perfectly, so no finite fit is optimal."
         warnings += (said,)
-    return Betas("beta", len(rows.y), len(maps), a, b, c, warnings)
+    return Betas("beta", len(rows.y), len(maps), a, b, c, warnings=warnings)
 
 
 def features_of(z: Float64) -> tuple[Float64, Float64]:
@@ -126,7 +126,5 @@ def _fit_class(up: Float64, down: Float64, hit: Array, u: Float64) -> tuple[floa
 
     bounds = [(0, None), (0, None), (None, None)]
     first = np.array([1.0, 1.0, 0.0]) * size
-    found = import_optional("scipy.optimize", "minimize")(
-        value, first, jac=True, method="L-BFGS-B", bounds=bounds, options=_OPTIONS
-    )
+    found = minimize(value, first, method="L-BFGS-B", bounds=bounds, options=_OPTIONS)
     return *(found.x / size).tolist(), float(found.fun)

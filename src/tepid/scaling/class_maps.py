@@ -9,9 +9,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from tepid import store, validation
-from tepid.errors import InputError
-from tepid.scaling.calibrator import calibrate, check_counts, import_optional
-from tepid.scaling.rows import Rows, data_warnings, labeled, softmax
+from tepid.errors import InputError, require
+from tepid.scaling.calibrator import Calibrator, Rows, data_warnings, labeled, softmax
 from tepid.validation import Float64, Int64
 
 # Naeini et al. (2015): the range of the number of bins, and the weight of the prior.
@@ -27,7 +26,7 @@ Map = tuple[Float64, Float64]
 
 
 @dataclass(frozen=True, eq=False)
-class ClassMaps:
+class ClassMaps(Calibrator):
     """A map of each class's probability, after which rows are renormalized; call it on logits.
 
     Class k has the knots `knots[starts[k]:starts[k + 1]]`, in order, and as many values. Of
@@ -36,22 +35,10 @@ class ClassMaps:
     and a row that is left with nothing keeps its softmax.
     """
 
-    method: str
-    samples: int
-    classes: int
     shape: Shape
     starts: Int64
     knots: Float64
     values: Float64
-    warnings: tuple[str, ...] = ()
-
-    __call__ = calibrate
-    save = store.save
-
-    @property
-    def keeps_argmax(self) -> bool:
-        """Always False: each class has a map of its own."""
-        return False
 
     def apply(self, z: Float64) -> Float64:
         """Probabilities of checked logits (n, k)."""
@@ -75,7 +62,7 @@ class ClassMaps:
 
     def check(self) -> None:
         """Raise unless it can be applied."""
-        check_counts(self.samples, self.classes)
+        super().check()
         store.check_numbers("starts", self.starts, (self.classes + 1,), 0)
         if self.starts[0] != 0 or (np.diff(self.starts) < 1).any():
             raise InputError("starts must rise from 0, got others")
@@ -145,7 +132,8 @@ def isotonic(
 def _increasing(column: Column) -> Map:
     if not len(column.p):  # masked in every row
         return np.array([0.0, 1.0]), np.array([0.0, 1.0])
-    regression = import_optional("sklearn.isotonic", "IsotonicRegression")(y_min=0.0, y_max=1.0)
+    isotonic = require("sklearn.isotonic", "scaling", "fitting")
+    regression = isotonic.IsotonicRegression(y_min=0.0, y_max=1.0)
     regression.fit(column.p, column.hit, sample_weight=column.u)
     return regression.X_thresholds_, regression.y_thresholds_
 
@@ -278,6 +266,6 @@ def _binning(sums: Float64, bounds: Float64, bins: int) -> tuple[Int64, Float64,
     weight, hits = sums[:, last] - sums[:, first]
     middle = np.clip((bounds[first] + bounds[last]) / 2, _LEAST, 1 - _LEAST)
     alpha, beta = _PRIOR / len(last) * middle, _PRIOR / len(last) * (1 - middle)
-    log_beta = import_optional("scipy.special", "betaln")
+    log_beta = require("scipy.special", "scaling", "fitting").betaln
     evidence = log_beta(hits + alpha, np.maximum(weight - hits, 0.0) + beta) - log_beta(alpha, beta)
     return first, (hits + alpha) / (weight + alpha + beta), float(evidence.sum())

@@ -8,8 +8,7 @@ import numpy as np
 from tepid import store
 from tepid.errors import InputError
 from tepid.methods import temperature_scaling
-from tepid.scaling.calibrator import calibrate, check_counts, import_optional
-from tepid.scaling.rows import data_warnings, labeled, softmax
+from tepid.scaling.calibrator import Calibrator, data_warnings, labeled, minimize, softmax
 from tepid.validation import Float64
 
 # A smaller weight counts as none.
@@ -17,22 +16,15 @@ _NEGLIGIBLE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class Mixture(Calibrator):
     """A mixture of softmax(z / T), softmax(z) and the uniform distribution; call it on logits.
 
     `weights` are those of the three, in this order. The uniform part is shared by the classes that
     are not masked. All three keep a row's largest logit on top, and so does the mixture.
     """
 
-    method: str
-    samples: int
-    classes: int
     temperature: float
     weights: Float64
-    warnings: tuple[str, ...] = ()
-
-    __call__ = calibrate
-    save = store.save
 
     @property
     def keeps_argmax(self) -> bool:
@@ -47,7 +39,7 @@ class Mixture:
 
     def check(self) -> None:
         """Raise unless it can be applied."""
-        check_counts(self.samples, self.classes)
+        super().check()
         store.check_numbers("temperature", self.temperature, (), np.finfo(np.float64).tiny)
         store.check_numbers("weights", self.weights, (3,), 0.0, 1.0)
         if abs(self.weights.sum() - 1) > 1e-9:
@@ -79,9 +71,8 @@ def ensemble(
     own = np.arange(len(rows.y)), rows.y
     chosen = np.column_stack([part[own] for part in _parts(rows.z, fitted.value)])
     weights = _fit_weights(chosen, rows.u / rows.u.sum())
-    return Mixture(
-        "ensemble", len(rows.y), rows.z.shape[1], fitted.value, weights, data_warnings(rows)
-    )
+    n, k = rows.z.shape
+    return Mixture("ensemble", n, k, fitted.value, weights, warnings=data_warnings(rows))
 
 
 def _parts(z: Float64, temperature: float) -> tuple[Float64, Float64, Float64]:
@@ -99,10 +90,9 @@ def _fit_weights(chosen: Float64, u: Float64) -> Float64:
         p = np.maximum(chosen @ w, np.finfo(np.float64).tiny)
         return float(-(u @ np.log(p))), -(u / p) @ chosen
 
-    found = import_optional("scipy.optimize", "minimize")(
+    found = minimize(
         value,
         np.full(3, 1 / 3),
-        jac=True,
         method="SLSQP",
         bounds=[(0, 1)] * 3,
         constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like},

@@ -11,7 +11,15 @@ import numpy as np
 from tepid import store
 from tepid.errors import InputError
 from tepid.methods import temperature_scaling
-from tepid.scaling.calibrator import calibrate, check_counts
+from tepid.scaling.calibrator import (
+    Calibrator,
+    Rows,
+    data_warnings,
+    labeled,
+    log_softmax,
+    softmax,
+    unmasked,
+)
 from tepid.scaling.linear_fit import (
     INTERCEPTS,
     OFF_DIAGONAL,
@@ -22,7 +30,6 @@ from tepid.scaling.linear_fit import (
     folds_of,
     one_slope,
 )
-from tepid.scaling.rows import Rows, data_warnings, labeled, log_softmax, softmax, unmasked
 from tepid.validation import Float64
 
 Features = Literal["logits", "log-probabilities"]
@@ -34,7 +41,7 @@ _WEAKEST = 1e-100
 
 
 @dataclass(frozen=True, eq=False)
-class Affine:
+class Affine(Calibrator):
     """The softmax of $W x + b$; call it on logits.
 
     `weight` is W, or its diagonal (k,). A class whose logit is `-inf` keeps probability 0 and adds
@@ -42,18 +49,11 @@ class Affine:
     λ and μ, that were used.
     """
 
-    method: str
-    samples: int
-    classes: int
     features: Features
     weight: Float64
     bias: Float64
     off_diagonal: float
     intercepts: float
-    warnings: tuple[str, ...] = ()
-
-    __call__ = calibrate
-    save = store.save
 
     @property
     def keeps_argmax(self) -> bool:
@@ -71,7 +71,7 @@ class Affine:
 
     def check(self) -> None:
         """Raise unless it can be applied."""
-        check_counts(self.samples, self.classes)
+        super().check()
         k = self.classes
         store.check_numbers("off_diagonal", self.off_diagonal, (), 0.0)
         store.check_numbers("intercepts", self.intercepts, (), 0.0)

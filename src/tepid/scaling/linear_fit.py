@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tepid.kernels import residuals
-from tepid.scaling.calibrator import import_optional
+from tepid.scaling.calibrator import minimize
 from tepid.validation import Array, Float64, Int64
 
 # A batch's scores fit in the processor's cache, and its rows suffice for a fast product.
@@ -167,13 +167,8 @@ def descend(
             raise StopIteration
 
     options = {"ftol": tolerance, "gtol": 1e-9, "maxiter": most, "maxfun": 2 * most}
-    found = import_optional("scipy.optimize", "minimize")(
-        value,
-        (first / scale).ravel(),
-        jac=True,
-        method="L-BFGS-B",
-        options=options,
-        callback=separated,
+    found = minimize(
+        value, (first / scale).ravel(), method="L-BFGS-B", options=options, callback=separated
     )
     return scale * found.x.reshape(scale.shape), bool(found.status != 1)
 
