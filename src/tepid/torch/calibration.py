@@ -3,29 +3,40 @@
 import dataclasses
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import RandomSampler, SubsetRandomSampler, WeightedRandomSampler
 
 from tepid import validation
 from tepid.engines import Threads
+from tepid.engines.engine import Summary, Total, add_up, finish
 from tepid.errors import InputError, RowError
 from tepid.posterior.calibration import check_multilabel, fit_evidence
 from tepid.posterior.evidence import Evidence
-from tepid.sources import Source, attach, open_peer, split_labels
+from tepid.sources import Batch, Source, attach, open_peer, split_labels
 from tepid.sources.beside import AnyPeer, PeerTable
 from tepid.sources.source import label_names
 from tepid.sources.spool import Spool
 from tepid.temperature import warn_unreliable
-from tepid.torch.distributed import AllReduced
 from tepid.torch.huggingface import is_prediction, is_table, open_loader
-from tepid.torch.loader import FirstBatch, Labels, LoaderPart, Reader, StoredPart
-from tepid.torch.module import Calibrated
-from tepid.torch.state import device_of, evaluation_mode, fixed_random_state, samplers_of
+from tepid.torch.loader import (
+    Forward,
+    Labels,
+    LoaderPart,
+    Reader,
+    StoredPart,
+    device_of,
+    evaluation_mode,
+    fixed_random_state,
+    samplers_of,
+)
+from tepid.torch.modules import Calibrated
 
 _SHUFFLING = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 
@@ -42,7 +53,7 @@ def calibrate(
     source: Iterable[Any] | None = None,
     multilabel: bool | Literal["per-label"] = False,
     collate: Any = None,
-    forward: Callable[[Any, Any], Any] | None = None,
+    forward: Forward | None = None,
     device: torch.device | str | None = None,
     amp: torch.dtype | bool | None = None,
     class_axis: int | None = None,
@@ -211,8 +222,9 @@ def _open_loader(part: LoaderPart, collate: Any, *, spill: bool | str | os.PathL
 def _count_labels(rows: Source, engine: Threads) -> int:
     """The number of columns of the logits, from the first batch of any process."""
     rows = rows.select()
-    if isinstance(rows.parts[0], LoaderPart):  # else all rows are stored for the next pass
-        rows = rows.replaced(parts=(FirstBatch(rows.parts[0]),))
+    part = rows.parts[0]
+    if isinstance(part, LoaderPart):  # else all rows are stored for the next pass
+        rows = rows.replaced(parts=(dataclasses.replace(part, most=1, first=[]),))
     found = engine.total(lambda b: (b.logits.shape[1],), rows, "counting labels")
     return int(found[0])
 
@@ -246,3 +258,42 @@ def _open_reference(given: Any, rows: Source, loader: Any, class_axis: int | Non
         must = "be classes from 0, or -1 without an answer"
         raise RowError("reference", must, str(answers[row]), row)
     return PeerTable("reference", answers, np.arange(len(answers)))
+
+
+# Several processes --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AllReduced(Threads):
+    """An engine that sums over the rows of all processes of a group, by default the default group.
+
+    Every process calls the same method with its own rows, which may be none. All of them get the
+    same temperature, bit for bit. They exchange one summary, O(k) numbers, per pass. If one
+    process fails, all of them raise.
+
+    The trap: rows that two processes hold count twice, so labeled rows must be split too. Methods
+    that read a whole column see only that of their own process, so `groups` cannot be used.
+    """
+
+    group: Any = None
+
+    def total(self, of: Callable[[Batch], Summary], source: Source, stage: str) -> Summary:
+        """The sum of `of(batch)` over all batches of all processes, in the order of their ranks."""
+        own: Total | None = None
+        try:
+            own = self._sum(of, source, stage)
+        except Exception as error:
+            self._exchange(None, f"{type(error).__name__}: {error}")
+            raise
+        parts = [part for part in self._exchange(own, None) if part is not None]
+        summary: Summary = finish(add_up(parts), source)
+        return summary
+
+    def _exchange(self, part: Total | None, failure: str | None) -> list[Total | None]:
+        """The sums of all processes; raises if another process failed and this one did not."""
+        gathered: list[Any] = [None] * dist.get_world_size(self.group)
+        dist.all_gather_object(gathered, (part, failure), group=self.group)
+        for rank, (_, wrong) in enumerate(gathered):
+            if wrong is not None and failure is None:
+                raise InputError(f"every rank must finish its pass, got on rank {rank}: {wrong}")
+        return [theirs for theirs, _ in gathered]
