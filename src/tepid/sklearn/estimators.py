@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 
 from tepid import metrics, shapes, validation
 from tepid.errors import InputError, RowError
+from tepid.methods.accuracy import Accuracy
 from tepid.sklearn.boosting import BoostedTrees, as_classifier, unwrap_frozen
 from tepid.sklearn.evidence import (
     WeightedRows,
@@ -85,7 +86,7 @@ class TemperatureCalibrator(TransformerMixin, BaseEstimator):
     """
 
     _: KW_ONLY
-    accuracy: Any = None
+    accuracy: Accuracy | None = None
     classes: ArrayLike | None = None
 
     def fit(
@@ -139,12 +140,7 @@ class TemperatureCalibrator(TransformerMixin, BaseEstimator):
     def _name_classes(self, k: int, y: Any) -> Array:
         if self.classes is None:
             return np.arange(k) if y is None else _classes_of(y, k)
-        names = np.asarray(self.classes)
-        if names.ndim != 1 or len(names) != k:
-            raise InputError(f"classes must name each of the {k} columns, got shape {names.shape}")
-        if len(set(names.tolist())) != k:
-            raise InputError(f"classes must be {k} different names, got one twice")
-        return names
+        return np.asarray(validation.class_names(self.classes, k))
 
     def _check_logits(self, logits: Any) -> Array:
         return np.asarray(validate_data(self, logits, ensure_all_finite=False, reset=False))
@@ -240,7 +236,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     estimator: Any
     _: KW_ONLY
-    accuracy: Any = None
+    accuracy: Accuracy | None = None
 
     def fit(
         self,
@@ -384,7 +380,7 @@ class _Others:
 
     def logits(self, given: Any, name: str) -> Array:
         """Logits (n, k) in the order of the classes."""
-        if not _is_classifier(given):
+        if not hasattr(given, "predict"):
             return as_logits(self.weighted.take(given, name), name)
         classifier, order = self._open(given, name)
         response = _choose_response(classifier, self.rows, len(order))
@@ -393,7 +389,7 @@ class _Others:
 
     def answers(self, reference: Any) -> Array:
         """Logits (n, k), or classes (n,) as columns, -1 without an answer."""
-        if not _is_classifier(reference):
+        if not hasattr(reference, "predict"):
             return as_answers(self.weighted.take(reference, "reference"), self.classes)
         classifier, _ = self._open(reference, "reference")
         if hasattr(classifier, "predict_proba"):
@@ -415,10 +411,6 @@ class _Others:
                 f"{name} must have the classes of the estimator, got {kind} of {shown}"
             )
         return classifier, [theirs.index(label) for label in self.classes.tolist()]
-
-
-def _is_classifier(given: Any) -> bool:
-    return hasattr(given, "predict")
 
 
 # Logits of a classifier ---------------------------------------------------------------------------
@@ -463,7 +455,7 @@ def _refuse_contradiction(estimator: Any, rows: Any, z: Array) -> None:
         raise InputError(
             "decision_function must be highest for the predicted class, "
             f"got another class on {100 * (1 - agreed):.0f} % of the rows; "
-            "decision_function_shape='ovo' is such a one"
+            "decision_function_shape='ovr' gives one value for each class"
         )
 
 
@@ -473,18 +465,15 @@ def _logits_of(estimator: Any, response: Response, rows: Any, k: int) -> Array:
     If no tree of a forest voted for a class, that class is still possible; with a logit of -inf
     its labels would be refused.
     """
-    given, hint = getattr(estimator, response)(rows), ""
+    given = getattr(estimator, response)(rows)
     if response == "predict_proba":
         z = validation.logits_of(given, floor=_SMALLEST, name=response)
     else:
         z = np.asarray(validation.as_array(given, response))
     width = 2 if z.ndim == 1 or z.shape[1] == 1 else z.shape[1]
     if width != k:
-        if response == "decision_function" and width == k * (k - 1) // 2:
-            hint = (
-                ", one for each pair of classes: decision_function_shape='ovr' gives one for each"
-            )
-        raise InputError(
-            f"{response} must have one column for each of {k} classes, got {width}{hint}"
-        )
+        pairs = response == "decision_function" and width == k * (k - 1) // 2
+        hint = ", one for each pair of classes: decision_function_shape='ovr' gives one for each"
+        must = f"{response} must have one column for each of {k} classes"
+        raise InputError(f"{must}, got {width}{hint if pairs else ''}")
     return z

@@ -11,6 +11,7 @@ from sklearn.utils.validation import _num_samples
 from tepid import validation
 from tepid.engines import choose_engine
 from tepid.errors import InputError, RowError
+from tepid.methods.accuracy import Accuracy
 from tepid.posterior.calibration import fit_evidence
 from tepid.posterior.evidence import Layout, open_evidence
 from tepid.sources import open_source
@@ -29,7 +30,7 @@ def fit_temperature(
     classes: Array,
     logits_of: Callable[[Any], Array],
     *,
-    accuracy: Any,
+    accuracy: Accuracy | None,
     models: list[Array],
     reference: Array | None,
     labeled: Any,

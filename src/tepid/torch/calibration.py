@@ -17,6 +17,7 @@ from tepid import validation
 from tepid.engines import Threads
 from tepid.engines.engine import Summary, Total, add_up, finish
 from tepid.errors import InputError, RowError
+from tepid.methods.accuracy import Accuracy
 from tepid.posterior.calibration import check_multilabel, fit_evidence
 from tepid.posterior.evidence import Evidence
 from tepid.sources import Batch, Source, attach, open_peer, split_labels
@@ -47,7 +48,7 @@ def calibrate(
     *,
     labels: Labels = False,
     labeled: Iterable[Any] | None = None,
-    accuracy: Any = None,
+    accuracy: Accuracy | None = None,
     models: Iterable[nn.Module] = (),
     reference: Any = None,
     source: Iterable[Any] | None = None,
@@ -59,17 +60,17 @@ def calibrate(
     class_axis: int | None = None,
     output: str = "logits",
     spill: bool | str | os.PathLike[str] = False,
-    process_group: Any = None,
+    process_group: "dist.ProcessGroup | None" = None,
     engine: Threads | None = None,
 ) -> Calibrated:
-    """The model with its temperature from a loader and all that is known beside it.
+    """The model with its temperature, from a loader and everything else that is known.
 
-    The evidence is that of `tepid.calibrate`, and so is the temperature. With the verdict `keep` it
-    is T = 1. The model runs over the loader two or more times, in evaluation mode and without
-    gradients. Each batch is summarized on its device, and only the summaries are kept. Afterwards
-    the modes, random states and gradients are as before. Every pass starts from the same random
-    state, so a loader may shuffle, and may augment with the random numbers of PyTorch, Python or
-    NumPy. Unreliable fits emit `CalibrationWarning`.
+    Evidence and temperature are as in `tepid.calibrate`. With the verdict `keep`, T = 1. The model
+    runs over the loader two or more times, in evaluation mode and without gradients. Each batch is
+    summarized on its device, and only the summaries are kept. Afterwards the modes, random states
+    and gradients are as before. Every pass starts from the same random state, so a loader may
+    shuffle, and may augment with the random numbers of PyTorch, Python or NumPy. Unreliable fits
+    emit `CalibrationWarning`.
 
     The trap: a loader that still gives other rows in every pass, because its workers persist or
     because it is a stream. This is detected and raises. `spill=True` runs the model once and keeps
@@ -129,40 +130,37 @@ def calibrate(
         dataclasses.replace(reader, model=each, device=device_of(each), on_host=True, name=name)
         for name, each in others.items()
     )
-    # Custom batches are read alike everywhere.
-    of_others = labels if callable(labels) else True
-    split = bool(multilabel)
-    modules = (core, *others.values())
     _check_collate(collate, loader, labeled, source)
     if is_prediction(loader) and others:
         raise InputError(
             f"{next(iter(others))} must not be a module for a result of Trainer.predict, which has "
             "no inputs to run it on; give a Dataset or a loader"
         )
+    older = {"labeled": labeled, "source": source}
+    modules = (core, *others.values())
     with evaluation_mode(*modules), fixed_random_state(loader, labeled, source) as rewind:
-        part = LoaderPart(reader, loader, rewind, labels, peers, multilabel=split)
-        rows = _open_loader(part, collate, spill=spill)
-        k = _count_labels(rows, engine) if split else 0
-        if reference is not None and "reference" not in others:
-            rows = attach(rows, {}, (_open_reference(reference, rows, loader, class_axis),))
-        older = {"labeled": labeled, "source": source}
-        parts = {
-            name: LoaderPart(reader, given, rewind, of_others, name=name, multilabel=split)
+        parts = [LoaderPart(reader, loader, rewind, labels, peers, multilabel=bool(multilabel))]
+        # A function reads the labels of all loaders.
+        parts += [
+            dataclasses.replace(
+                parts[0], loader=given, labels=labels or True, peers=(), first=[], name=name
+            )
             for name, given in older.items()
             if given is not None
-        }
-        opened = {name: _open_loader(part, collate, spill=spill) for name, part in parts.items()}
+        ]
+        opened = {part.name: _open_loader(part, collate, spill=spill) for part in parts}
+        k = _count_labels(opened["logits"], engine) if multilabel else 0
+        if reference is not None and "reference" not in others:
+            peer = _open_reference(reference, opened["logits"], loader, class_axis)
+            opened["logits"] = attach(opened["logits"], {}, (peer,))
         names: tuple[str, ...] = ()
-        if split:
-            names = label_names(rows.replaced(classes=k))
+        if multilabel:
+            known = {name: each.replaced(classes=k) for name, each in opened.items()}
+            names = label_names(known["logits"])
             per_label = multilabel == "per-label"
-            rows, *others_split = (
-                split_labels(each.replaced(classes=k), per_label=per_label)
-                for each in (rows, *opened.values())
-            )
-            opened = dict(zip(opened, others_split, strict=True))
+            opened = {n: split_labels(each, per_label=per_label) for n, each in known.items()}
         evidence = Evidence(
-            rows,
+            opened["logits"],
             models=len(others) - ("reference" in others),
             reference=reference is not None,
             labeled=opened.get("labeled"),
@@ -275,7 +273,7 @@ class AllReduced(Threads):
     that read a whole column see only that of their own process, so `groups` cannot be used.
     """
 
-    group: Any = None
+    group: "dist.ProcessGroup | None" = None  # not in every build of PyTorch
 
     def total(self, of: Callable[[Batch], Summary], source: Source, stage: str) -> Summary:
         """The sum of `of(batch)` over all batches of all processes, in the order of their ranks."""

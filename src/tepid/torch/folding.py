@@ -99,7 +99,7 @@ def fold(
             name = _choose_layer(core, folded, widths, None if before is None else (run, before))
         _check_divisible(core, name, verified=before is not None)
         chosen, old = core.get_submodule(name), folded.get(name, 1.0)
-        # The wrapper's T is that of the logits as they are, another that of the original ones.
+        # The wrapper's T divides the present logits, a given T those of the original weights.
         new = value * old if wrapper else value
         divisor = new / old
         if before is not None and not _is_final(chosen, run, before):
@@ -306,7 +306,7 @@ def _check_unshared(model: nn.Module, name: str, layer: nn.Module) -> None:
 
 
 def _copy_weights(layer: nn.Module) -> Callable[[], None]:
-    """A function that writes the weights of now back."""
+    """A function that restores the present weights."""
     kept = [(p, p.detach().clone()) for p in layer.parameters(recurse=False)]
 
     def restore() -> None:
@@ -334,7 +334,7 @@ def _divide(layer: nn.Module, divisor: float) -> None:
 
 
 def _is_divided(after: torch.Tensor, before: torch.Tensor, divisor: float, eps: float) -> bool:
-    """Whether logits are those before over the divisor, up to rounding in units of eps."""
+    """Whether `after` is `before` over the divisor, up to rounding in units of eps."""
     old, new = (z.detach().to("cpu", torch.float64) for z in (before, after))
     if old.shape != new.shape:
         return False

@@ -69,7 +69,7 @@ class Reader:
 
 
 def _move(batch: Any, device: torch.device) -> Any:
-    """A batch with everything in it that can be moved on a device."""
+    """The batch on a device."""
     if hasattr(batch, "to"):
         return batch.to(device)
     if isinstance(batch, Mapping):
@@ -100,8 +100,8 @@ def run_model(
     return model(_move(batch, device))
 
 
-def _read_labels(batch: Any, labels: Labels) -> Array:
-    """The labels of a batch: its second item, its entry `labels`, or as told."""
+def _find_labels(batch: Any, labels: Labels) -> Array:
+    """The labels of a batch: its second item, its entry `labels`, or what `labels` returns."""
     if callable(labels):
         found = labels(batch)
     elif isinstance(batch, Mapping):
@@ -165,7 +165,7 @@ class LoaderPart:
 
     def _labels(self, given: Any, z: Any, row: int) -> Array:
         """The labels of a batch, which begins at this row: (n,), or (n, K) if multi-label."""
-        found = _read_labels(given, self.labels)
+        found = _find_labels(given, self.labels)
         count = math.prod(z.shape[:-1])
         if not self.multilabel:
             if found.size != count:
@@ -260,7 +260,7 @@ def device_of(model: nn.Module) -> torch.device:
 
 
 def without_wrappers(model: Any) -> Any:
-    """The model inside those of distributed training and of `torch.compile`."""
+    """The model inside the wrappers of distributed training and of `torch.compile`."""
     while True:
         if isinstance(model, (DataParallel, DistributedDataParallel)):
             model = model.module
@@ -289,7 +289,7 @@ def evaluation_mode(*models: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def fixed_random_state(*loaders: Any) -> Iterator[Callable[[], None]]:
-    """Yield a function that resets all random states to those of now; also reset them at the end.
+    """Yield a function that restores the present random states; also restore them at the end.
 
     A loader that shuffles or augments by them then gives the same rows in every pass.
     """
