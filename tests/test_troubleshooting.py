@@ -40,7 +40,7 @@ WARN = (
     "posterior/measured.py",
     "posterior/verdicts.py",
     "scaling",
-    "sklearn/classifier.py",
+    "sklearn/estimators.py",
     "sources/ids.py",
     "sources/logs.py",
     "validation.py",

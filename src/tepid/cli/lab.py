@@ -290,20 +290,20 @@ def isic(
     Example: tepid lab isic --data ISIC2018 -o runs/isic --quick
     """
     _import_torch_modules()
-    from tepid.lab import lesions, runs, sets  # noqa: PLC0415  # after torch was looked for
+    from tepid.lab import runs, sets  # noqa: PLC0415  # after torch was looked for
 
     out = run.out
     wanted = not (out / sets.RUN).is_file() or run.settings or run.quick
     if wanted and not run.train(_SKIN, data, download=download):
         return  # the first process goes on
     images, names = runs.read_test_images(out, data)
-    temperature = lesions.calibrate(out)
-    page = lesions.write_report(out, temperature, images, names)
-    before, after = lesions.score(sets.open_run(out), temperature)
+    temperature = runs.calibrate(out)
+    page = runs.write_report(out, temperature, images, names)
+    before, after = runs.score(sets.open_run(out), temperature)
     if as_json:
         both = {"uncalibrated": before, "uts": after}
         scores = {name: dataclasses.asdict(one) for name, one in both.items()}
-        console.print_json({"notice": lesions.NOTICE, "report": str(page), "scores": scores})
+        console.print_json({"notice": runs.NOTICE, "report": str(page), "scores": scores})
         return
     table = _table("", "T", "NLL", "ECE", "ECE %")
     for name, one in {"uncalibrated": before, "UTS, no labels": after}.items():
@@ -311,8 +311,8 @@ def isic(
         table.add_row(name, *numbers, f"{100 * one.ece:.2f}")
     console.console().print(table)
     note_warnings(temperature)
-    console.print_line(f"wrote {out / lesions.CALIBRATION} and {page}")
-    console.print_line(lesions.NOTICE)
+    console.print_line(f"wrote {out / runs.CALIBRATION} and {page}")
+    console.print_line(runs.NOTICE)
 
 
 def predict(
@@ -325,19 +325,19 @@ def predict(
     Example: tepid lab predict runs/isic photo.jpg
     """
     _import_torch_modules()
-    from tepid.lab import lesions, runs  # noqa: PLC0415  # after torch was looked for
+    from tepid.lab import runs  # noqa: PLC0415  # after torch was looked for
 
     found = runs.predict(run, images)
     if as_json:
         every = [dataclasses.asdict(one) | {"image": str(one.image)} for one in found]
-        console.print_json({"notice": lesions.NOTICE, "predictions": every})
+        console.print_json({"notice": runs.NOTICE, "predictions": every})
         return
     for one in found:
         table = _table(str(one.image), "calibrated", "before")
         for name, share in sorted(one.probabilities.items(), key=lambda item: -item[1]):
             table.add_row(name, f"{100 * share:.2f} %", f"{100 * one.uncalibrated[name]:.2f} %")
         console.console().print(table)
-    console.print_line(lesions.NOTICE)
+    console.print_line(runs.NOTICE)
 
 
 for _command in (recipes, train, odds, table, figures, isic, predict):
