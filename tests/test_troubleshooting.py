@@ -36,7 +36,8 @@ def _longest(text, separator="…"):
 # Modules whose sentences reach people as warnings, reasons, next steps or notes.
 WARN = (
     "kernels",
-    "methods/results.py",
+    "methods/exact.py",
+    "methods/search.py",
     "posterior/measured.py",
     "posterior/verdicts.py",
     "scaling",
