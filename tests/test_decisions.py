@@ -404,6 +404,8 @@ def test_answers_are_plain_json_and_text(rows):
         assert stored["verdict"] == "use"
         assert stored["assumption"] == found.assumption
         assert "verdict on T: use" in str(found)
+    curve = t.risk_coverage(rows)
+    assert (curve.verdict, curve.assumption) == ("use", t.threshold(rows).assumption)
     everything = t.threshold(rows[:1])
     assert everything.wanted == "a precision of at least 0.95 among accepted rows"
 
