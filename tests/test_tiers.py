@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tepid
+from tests import processors
 
 SOURCES = Path(tepid.__file__).parents[1]
 # What is slow to import, and needed by nothing small.
@@ -212,34 +213,13 @@ def test_long_compilation_is_announced_once(logits, tmp_path):
 # --- every processor, and every method
 
 
-NEEDED = {
-    "generic": set(),
-    "haswell": {"avx2", "fma", "bmi1", "bmi2", "movbe", "f16c"},
-    "skylake-avx512": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "clwb", "adx"},
-    "znver3": {"avx2", "fma", "sse4a", "vaes", "vpclmulqdq", "clwb", "clzero"},
-}
-
-
-def _flags():
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return None
-    lines = [line for line in text.splitlines() if line.startswith("flags")]
-    return set(lines[0].partition(":")[2].split()) if lines else None
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("processor", NEEDED)
+@pytest.mark.parametrize("processor", processors.FEATURES)
 def test_both_tiers_agree_on_every_processor(processor, tmp_path):
     pytest.importorskip("numba")
-    flags = _flags()
-    if flags is None:
-        pytest.skip("the features of this processor are not known")
-    if not flags >= NEEDED[processor]:
-        pytest.skip(f"this processor lacks {', '.join(sorted(NEEDED[processor] - flags))}")
-    # Without features of its own, numba would add those of this processor.
-    variables = {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": ""}
+    if lacking := processors.missing(processor):
+        pytest.skip(f"this machine lacks {', '.join(lacking)}")
+    variables = processors.variables(processor)
     _pytest("tests/test_kernels.py", NUMBA_CACHE_DIR=str(tmp_path), **variables)
 
 
