@@ -67,7 +67,7 @@ mutants: $(VENV)/.setup ## Break the summaries one operator at a time; a test mu
 	$(BIN)/python scripts/mutants.py
 
 matrix: $(VENV)/.matrix ## Lowest versions, other Pythons and processors; LARGE=1 also with the lowest torch.
-	$(BIN)/python scripts/matrix.py $(if $(LARGE),--large)
+	$(BIN)/python scripts/matrix.py --record $(if $(LARGE),--large)
 
 wheel-test: $(VENV)/.matrix ## The built wheel, with src/ out of reach.
 	$(BIN)/python scripts/matrix.py "no extras"

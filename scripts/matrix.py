@@ -1,11 +1,13 @@
 """Tests of the built wheel in environments of its own: lowest versions, few extras, other Pythons.
 
-`python scripts/matrix.py` builds the wheel, makes a virtual environment for each cell, runs tests
-in it from a folder without `src/`, and writes benchmarks/results/matrix.json and .md. With names
-of cells it only prints what came of them. `--list` prints the names.
+`python scripts/matrix.py` builds the wheel, makes a virtual environment for each cell, and runs
+tests in it from a folder without `src/`. With names of cells it runs only those; `--list` prints
+the names. `--record` writes what came of them to benchmarks/results/matrix.json and .md, where
+cells that did not run keep their earlier result, with its date and commit.
 """
 
 import argparse
+import datetime
 import json
 import os
 import re
@@ -40,7 +42,8 @@ Each cell installs the built wheel into an environment of its own and runs the t
 marked slow, from a folder without `src/`. "Lowest" installs every package of the core and of the
 cell's extras at its lower bound in `pyproject.toml`, and the newest of what they need in turn. In
 every environment `pip check` must agree and every package that the cell names must import. Tests
-that need a package which a cell does not install are skipped.
+that need a package which a cell does not install are skipped. The cells may come from several runs:
+each has its date, its commit and the load of the machine.
 """
 # Imports the named distributions; a test would only be skipped if one cannot be imported.
 IMPORTS = """\
@@ -80,7 +83,7 @@ CELLS = {
     "lowest online": Cell(("online",), ("online",), lowest=True, beside=("scipy",)),
     "lowest parquet": Cell(FORMATS, ("parquet",), lowest=True),
     "lowest files": Cell(FORMATS, ("files",), lowest=True),
-    "lowest remote": Cell(FORMATS, ("remote", "parquet", "files"), lowest=True),
+    "lowest remote": Cell(("files",), ("remote", "parquet", "files"), lowest=True),
     "lowest frames": Cell(
         ("containers", "arrays"), ("parquet",), lowest=True, beside=("pandas", "polars", "duckdb")
     ),
@@ -122,6 +125,9 @@ class Outcome(NamedTuple):
     tests: str
     result: str  # the last line of pytest, or why the cell failed or was skipped
     seconds: int
+    load: float  # of the machine, after the cell
+    date: str
+    commit: str
 
 
 # --- requirements
@@ -213,6 +219,7 @@ class Matrix:
             shutil.copytree(ROOT / name, self.tests / name)
         for name in ("pyproject.toml", "README.md"):
             shutil.copy(ROOT / name, self.tests)
+        self.commit = _run("git", "-C", ROOT, "describe", "--always", "--dirty").stdout.strip()
         self.environments: dict[tuple[Any, ...], tuple[Path, str]] = {}
 
     def run(self, name: str, *, large: bool) -> Outcome:
@@ -237,7 +244,12 @@ class Matrix:
                 installed = read_versions(binary, cell)
                 result = _test(cell, binary, self.tests)
         seconds = round(time.perf_counter() - start)
-        return Outcome(name, number, installed, " ".join(cell.tests), result, seconds)
+        return Outcome(
+            name, number, installed, " ".join(cell.tests), result, seconds,
+            load=round(os.getloadavg()[0], 1),
+            date=datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+            commit=self.commit,
+        )  # fmt: skip
 
     def _environment(self, python: str, cell: Cell) -> tuple[Path, str]:
         key = (python, *requirements(cell), cell.lowest, cell.read_only)
@@ -284,13 +296,24 @@ def _test(cell: Cell, binary: Path, tests: Path) -> str:
 
 
 def write(about: dict[str, Any], found: Sequence[Outcome]) -> None:
-    """Write the results as a table and as JSON."""
-    failed, skipped = (_count(found, word) for word in ("failed", "skipped"))
-    said = f"{len(found)} cells, {failed} failed, {skipped} skipped.\n"
-    table = record.table(Outcome._fields, found)
-    text = "\n".join([record.preamble("Matrix", about), NOTE, table, "", said])
-    cells = [outcome._asdict() for outcome in found]
-    record.write("matrix", {**about, "failed": failed, "skipped": skipped, "cells": cells}, text)
+    """Write the results as a table and as JSON; cells that were not run keep their result."""
+    path = record.RESULTS / "matrix.json"
+    earlier = json.loads(path.read_text(encoding="utf-8"))["cells"] if path.exists() else []
+    known = {cell["cell"]: Outcome(**cell) for cell in earlier} | {o.cell: o for o in found}
+    cells = [known[name] for name in CELLS if name in known]
+    counts = {
+        "cells": len(CELLS),
+        "not_run": len(CELLS) - len(cells),
+        "failed": _count(cells, "failed"),
+        "skipped": _count(cells, "skipped"),
+    }
+    said = "{cells} cells: {failed} failed, {skipped} skipped, {not_run} never run.\n".format(
+        **counts
+    )
+    table = record.table(Outcome._fields, cells)
+    text = "\n".join([record.preamble("Matrix", about), NOTE, said, table, ""])
+    figures = {**about, "counts": counts, "cells": [cell._asdict() for cell in cells]}
+    record.write("matrix", figures, text)
 
 
 def _count(found: Sequence[Outcome], word: str) -> int:
@@ -303,6 +326,7 @@ def main() -> None:
     options.add_argument("cells", nargs="*", help="names of cells; all of them if none is given")
     options.add_argument("--list", action="store_true", help="print the names of the cells")
     options.add_argument("--large", action="store_true", help="run cells that install gigabytes")
+    options.add_argument("--record", action="store_true", help="write benchmarks/results/matrix.*")
     options.add_argument("--wheel", type=Path, help="test this wheel instead of building one")
     chosen = options.parse_args()
     if chosen.list:
@@ -310,7 +334,7 @@ def main() -> None:
         return
     if unknown := set(chosen.cells) - CELLS.keys():
         options.error(f"no such cell: {', '.join(sorted(unknown))}")
-    about = record.circumstances("python scripts/matrix.py", 0, 1, ())
+    about = record.circumstances("python scripts/matrix.py --record", 0, 1, ())
     found = []
     with tempfile.TemporaryDirectory(prefix="tepid-matrix-") as folder:
         matrix = Matrix(Path(folder), chosen.wheel)
@@ -318,8 +342,8 @@ def main() -> None:
             outcome = matrix.run(name, large=chosen.large)
             print(f"{name:<28} {outcome.result} ({outcome.seconds} s)", flush=True)
             found.append(outcome)
-    if not chosen.cells:
-        write(about, found)
+            if chosen.record:  # after each cell, so that a run which is stopped is not lost
+                write(about, found)
     sys.exit(1 if _count(found, "failed") else 0)
 
 
