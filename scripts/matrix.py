@@ -92,16 +92,17 @@ CELLS = {
     "lowest torch": Cell(TORCH, ("torch", "lab"), lowest=True, large=True),
     "torch": Cell(TORCH, ("torch", "lab")),
     "read-only installation": Cell(NUMERICAL, ("fast",), read_only=True),
-    "HOME unset": Cell(
-        (*CORE, "kernels"),
-        ("fast",),
-        variables={"HOME": None, "XDG_CACHE_HOME": None, "NUMBA_CACHE_DIR": None},
-    ),
 } | {
     f"Python {version}": Cell(
         (*CORE, "kernels"), ("fast", "parquet", "files", "scaling"), python=version
     )
     for version in PYTHONS[1:]
+} | {
+    "HOME unset": Cell(
+        (*CORE, "kernels"),
+        ("fast",),
+        variables={"HOME": None, "XDG_CACHE_HOME": None, "NUMBA_CACHE_DIR": None},
+    ),
 } | {
     f"tier {tier}": Cell(NUMERICAL, ("fast",), variables={"TEPID_KERNELS": tier})
     for tier in ("numpy", "numba")
@@ -208,7 +209,7 @@ def _run(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[st
 
 
 class Matrix:
-    """A folder with the wheel, the tests, and an environment for each set of packages."""
+    """A folder with the wheel, the tests, and one environment, so that it stays small."""
 
     def __init__(self, folder: Path, wheel: Path | None) -> None:
         """Build the wheel unless one is given, and copy the tests to where `src/` is not."""
@@ -220,7 +221,9 @@ class Matrix:
         for name in ("pyproject.toml", "README.md"):
             shutil.copy(ROOT / name, self.tests)
         self.commit = _run("git", "-C", ROOT, "describe", "--always", "--dirty").stdout.strip()
-        self.environments: dict[tuple[Any, ...], tuple[Path, str]] = {}
+        self.key: tuple[Any, ...] = ()
+        self.failure = ""  # of making the environment
+        self.environment = tempfile.TemporaryDirectory(dir=folder)
 
     def run(self, name: str, *, large: bool) -> Outcome:
         """Run the tests of a cell in its environment; prints the output of what failed."""
@@ -235,10 +238,11 @@ class Matrix:
         elif cell.large and not large:
             result = "skipped: installs gigabytes of CUDA packages; `--large` runs it"
         else:
-            binary, failure = self._environment(python, cell)
-            if failure:
-                result = f"failed: {failure.strip().splitlines()[-1]}"
-                print(failure[-6000:], file=sys.stderr)
+            self._install(python, cell)
+            binary = Path(self.environment.name) / "bin" / "python"
+            if self.failure:
+                result = f"failed: {self.failure.strip().splitlines()[-1]}"
+                print(self.failure[-6000:], file=sys.stderr)
             else:
                 number = _run(binary, "--version").stdout.split()[-1]
                 installed = read_versions(binary, cell)
@@ -251,17 +255,19 @@ class Matrix:
             commit=self.commit,
         )  # fmt: skip
 
-    def _environment(self, python: str, cell: Cell) -> tuple[Path, str]:
+    def _install(self, python: str, cell: Cell) -> None:
+        """Replace the environment, unless the cell before had the same."""
         key = (python, *requirements(cell), cell.lowest, cell.read_only)
-        if key not in self.environments:
-            folder = self.folder / f"environment-{len(self.environments)}"
-            failure = install(folder, python, self.wheel, cell)
-            self.environments[key] = (folder / "bin" / "python", failure)
-            if cell.read_only:
-                for path in [folder, *folder.rglob("*")]:
-                    if not path.is_symlink():
-                        path.chmod(path.stat().st_mode & ~0o222)
-        return self.environments[key]
+        if key == self.key:
+            return
+        self.environment.cleanup()
+        self.environment = tempfile.TemporaryDirectory(dir=self.folder)
+        self.key, folder = key, Path(self.environment.name)
+        self.failure = install(folder, python, self.wheel, cell)
+        if cell.read_only:
+            for path in [folder, *folder.rglob("*")]:
+                if not path.is_symlink():
+                    path.chmod(path.stat().st_mode & ~0o222)
 
 
 def _build_wheel(folder: Path) -> Path:
