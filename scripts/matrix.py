@@ -45,12 +45,17 @@ every environment `pip check` must agree and every package that the cell names m
 that need a package which a cell does not install are skipped. The cells may come from several runs:
 each has its date, its commit and the load of the machine.
 """
-# Imports the named distributions; a test would only be skipped if one cannot be imported.
+# Imports one module of each distribution; tests would only be skipped if it cannot be imported.
 IMPORTS = """\
-import importlib, importlib.metadata, sys
-for module, names in importlib.metadata.packages_distributions().items():
-    if not module.startswith("_") and {n.lower() for n in names} & set(sys.argv[1:]):
-        importlib.import_module(module)
+import contextlib, importlib, importlib.metadata, sys
+for wanted in sys.argv[1:]:
+    for module, names in importlib.metadata.packages_distributions().items():
+        if wanted in [name.lower().replace("_", "-") for name in names] and module[0] != "_":
+            with contextlib.suppress(ImportError):
+                importlib.import_module(module)
+                break
+    else:
+        sys.exit(f"{wanted} cannot be imported")
 """
 
 
