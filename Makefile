@@ -66,11 +66,11 @@ soak: $(VENV)/.setup ## Ten million rows through a monitor.
 mutants: $(VENV)/.setup ## Break the summaries one operator at a time; a test must notice each.
 	$(BIN)/python scripts/mutants.py
 
-matrix: $(VENV)/.matrix ## Lowest versions, other Pythons and processors, in environments of their own.
-	$(BIN)/python scripts/matrix.py run
+matrix: $(VENV)/.matrix ## Lowest versions, other Pythons and processors; LARGE=1 also with the lowest torch.
+	$(BIN)/python scripts/matrix.py --record $(if $(LARGE),--large)
 
 wheel-test: $(VENV)/.matrix ## The built wheel, with src/ out of reach.
-	$(BIN)/python scripts/matrix.py wheel
+	$(BIN)/python scripts/matrix.py "no extras"
 
 clean:
 	rm -rf $(VENV) build dist site .cache .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
