@@ -1,0 +1,367 @@
+"""The formulas of the summaries and of the posterior, each against a direct computation."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.integrate import trapezoid
+from scipy.interpolate import BPoly
+from scipy.optimize import brentq
+from scipy.special import log_softmax, softmax
+
+import tepid
+from tepid.posterior import model
+from tepid.posterior.verdicts import labels_to_halve
+from tepid.summaries import Curve, Lattice, Reliability, Tails, hermite, optimum
+from tepid.summaries.reliability import wilson_interval
+
+LATTICES = [Lattice.window(), Lattice.window(-2, 3, 1), Lattice.window(-3, 1, 4)]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Logits with ties, labels and weights of 300 rows."""
+    rng = np.random.default_rng(5)
+    z = np.round(2 * rng.normal(size=(300, 4)), 1)
+    labels = (z / 2 + rng.gumbel(size=z.shape)).argmax(axis=1)
+    return z, labels, rng.integers(1, 4, len(z)).astype(float)
+
+
+@pytest.fixture(scope="module")
+def labeled(rows):
+    z, labels, u = rows
+    return Curve.of(z, labels=labels, sample_weight=u)
+
+
+@pytest.fixture(scope="module")
+def means(rows):
+    """The means over rows of one weight, in which the predicted class is the label."""
+    return model.RowMeans.of(Curve.of(rows[0], labels=rows[0].argmax(axis=1)))
+
+
+# --- summaries
+
+
+@pytest.mark.parametrize("lattice", LATTICES)
+def test_a_curve_is_the_sum_over_rows_at_every_node(rows, lattice):
+    z, labels, u = rows
+    theta = Tails.of(z, sample_weight=u).thresholds()
+    curve = Curve.of(z, lattice=lattice, thresholds=theta, labels=labels, sample_weight=u, bins=7)
+    d = z - z.max(axis=1, keepdims=True)
+    chosen = softmax(z, axis=1) >= theta
+    pairs = u[:, None] * np.stack([chosen, np.eye(4)[labels]])
+    own = pairs.sum(axis=2)
+    np.testing.assert_allclose(curve.pairs, own.sum(axis=1))
+    np.testing.assert_allclose(curve.pull, (pairs * d).sum(axis=(1, 2)))
+    np.testing.assert_allclose(curve.flat, (own * d.mean(axis=1)).sum(axis=1), rtol=1e-6)
+    np.testing.assert_allclose(curve.spread, (u * d.mean(axis=1)).sum(), rtol=1e-6)
+    np.testing.assert_allclose(curve.softest, u.sum() / 4)
+    np.testing.assert_allclose(curve.sharpest, (u / (d == 0).sum(axis=1)).sum())
+    assert (curve.rows, curve.weight, curve.weight_square) == (300, u.sum(), (u**2).sum())
+    for q, beta in enumerate(curve.lattice.nodes):
+        p = softmax(beta * d, axis=1)
+        mean = (p * d).sum(axis=1)
+        variance = (p * d**2).sum(axis=1) - mean**2
+        loss = -(pairs * log_softmax(beta * d, axis=1)).sum(axis=(1, 2))
+        np.testing.assert_allclose(curve.loss[:, q], loss, rtol=1e-5)
+        parts = own * mean - (pairs * d).sum(axis=2)  # per row in L'
+        np.testing.assert_allclose(curve.slope[:, q], parts.sum(axis=1), rtol=1e-4, atol=1e-3)
+        np.testing.assert_allclose(curve.curvature[:, q], own @ variance, rtol=1e-5)
+        top = p.max(axis=1)
+        np.testing.assert_allclose(curve.confidence[q], u @ top, rtol=1e-6)
+        np.testing.assert_allclose(curve.confidence_square[q], u @ top**2, rtol=1e-5)
+        np.testing.assert_allclose(curve.confidence_slope[q], u @ -(top * mean), rtol=1e-5)
+        bend = u @ (top * (mean**2 - variance))
+        np.testing.assert_allclose(curve.confidence_curvature[q], bend, rtol=1e-4, atol=1e-3)
+        right = d[np.arange(len(z)), labels] == 0
+        right &= d.argmax(axis=1) == labels
+        edges = np.linspace(0, 1, 8)
+        where = np.searchsorted(edges, top.astype(np.float32), side="left") - 1
+        for i, values in enumerate((u, u * top, u * right)):
+            binned = np.bincount(where, values, 7)
+            np.testing.assert_allclose(curve.histogram[q, i], binned, rtol=1e-5, atol=1e-6)
+
+
+def test_the_squared_parts_of_a_slope_are_those_of_its_rows(rows):
+    z, labels, _ = rows
+    curve = Curve.of(z, labels=labels)
+    d = z - z.max(axis=1, keepdims=True)
+    for q, beta in enumerate(curve.lattice.nodes):
+        parts = (softmax(beta * d, axis=1) * d).sum(axis=1) - d[np.arange(len(z)), labels]
+        np.testing.assert_allclose(curve.square[0, q], (parts**2).sum(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("low", "high", "per_octave"), [(-5, 5, 2), (-2, 3, 1), (-3, 1, 4)])
+def test_nodes_are_powers_of_two_with_equal_ratios(low, high, per_octave):
+    lattice = Lattice.window(low, high, per_octave)
+    expected = 2.0 ** np.linspace(low, high, (high - low) * per_octave + 1)
+    np.testing.assert_allclose(lattice.nodes, expected, rtol=1e-7)
+    assert (lattice.per_octave, lattice.unit) == (per_octave, 2.0**low)
+
+
+@pytest.mark.parametrize("wrong", [(1, 1, 2), (2, 1, 2), (0, 1, 0)])
+def test_a_window_spans_an_octave(wrong):
+    with pytest.raises(tepid.InputError, match="octave"):
+        Lattice.window(*wrong)
+
+
+def test_the_smallest_window_is_one_octave_with_one_step():
+    np.testing.assert_array_equal(Lattice.window(0, 1, 1).nodes, [1.0, 2.0])
+
+
+def test_the_unit_of_one_node_is_the_power_of_two_at_or_below():
+    for temperature, unit in ((1.0, 1.0), (0.9, 1.0), (1.1, 0.5), (4.0, 0.25), (0.2, 4.0)):
+        assert Lattice.point(temperature).unit == unit
+
+
+def test_thresholds_are_mean_and_deviation_where_the_class_is_not_predicted(rows):
+    z, _, u = rows
+    p, others = softmax(z, axis=1), z.argmax(axis=1)[:, None] != np.arange(4)
+    for deviations in (0.0, 1.0, 2.5):
+        n = (u[:, None] * others).sum(axis=0)
+        mean = (u[:, None] * others * p).sum(axis=0) / n
+        variance = (u[:, None] * others * (p - mean) ** 2).sum(axis=0) / n
+        expected = mean + deviations * np.sqrt(variance)
+        found = Tails.of(z, sample_weight=u).thresholds(deviations)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_equality_of_summaries_is_relative_to_their_sums(rows):
+    z, labels, _ = rows
+    p = softmax(z, axis=1)
+    for one, other in (
+        (Tails.of(z), Tails.of(z[:-1])),
+        (Curve.of(z), Curve.of(z[:-1])),
+        (Reliability.of(p, labels), Reliability.of(p[:-1], labels[:-1])),
+    ):
+        for factor in (1e-15, 1.0, 1e15):
+            assert factor * one == one * factor
+            assert factor * one == factor * (1 + 1e-12) * one
+            assert factor * one != factor * other
+            assert factor * other != factor * one
+            assert factor * one != 2 * factor * one
+
+
+def test_wilson_intervals_are_those_of_scipy():
+    for correct, count in ((0, 5), (5, 5), (8, 10), (1, 300), (150, 300)):
+        found = wilson_interval(np.array([float(correct)]), np.array([float(count)]))
+        expected = stats.binomtest(correct, count).proportion_ci(method="wilson")
+        np.testing.assert_allclose(np.ravel(found), expected, atol=1e-12)
+    assert np.isnan(wilson_interval(np.zeros(1), np.zeros(1))).all()
+
+
+# --- interpolation
+
+
+def test_a_hermite_quintic_is_that_of_scipy():
+    rng = np.random.default_rng(0)
+    nodes = np.cumsum(0.3 + rng.random(6))
+    values = rng.normal(size=(6, 3))
+    exact = BPoly.from_derivatives(nodes, values)
+    found = hermite.Interpolant.of(nodes, *values.T)
+    x = np.linspace(nodes[0], nodes[-1], 101)
+    for order in range(4):
+        np.testing.assert_allclose(found(x, order), exact(x, order), rtol=1e-8, atol=1e-8)
+    beta = np.exp(nodes)
+    for q in range(5):
+        polynomial = hermite.quintic(lambda i: tuple(values[i]), beta, q)
+        for t in (0.0, 0.3, 0.9, 1.0):
+            at = nodes[q] + t * (nodes[q + 1] - nodes[q])
+            assert hermite.value(polynomial, t) == pytest.approx(float(exact(at)), abs=1e-9)
+
+
+def test_the_root_of_a_rising_polynomial_is_found_to_rounding():
+    for polynomial in (
+        (-0.5, 1.0), (-0.001, 0.0, 0.0, 1.0), (-1.0, 0.5, 0.5, 1e-3), (-0.2, 0.0, 5.0, -3.0),
+        (-1e-9, 1.0), (-0.9999, 1.0), (-0.3, 0.01, 0.0, 0.0, 0.0, 20.0),
+    ):  # fmt: skip
+        expected = brentq(np.polynomial.Polynomial(polynomial), 0, 1, xtol=1e-15)
+        assert hermite.root(polynomial) == pytest.approx(expected, abs=1e-12)
+
+
+def test_losses_and_confidences_between_nodes_are_those_of_the_rows(rows, labeled):
+    z, labels, u = rows
+    loss, confidence = optimum.loss_along(labeled), optimum.confidence_along(labeled)
+    for temperature in (0.05, 0.3, 0.99, 1.7, 5.0, 29.0):
+        log_p = log_softmax(z / temperature, axis=1)
+        exact = -(u * log_p[np.arange(len(z)), labels]).sum()
+        top = u @ np.exp(log_p).max(axis=1)
+        at = np.array([-math.log(temperature)])
+        assert optimum.loss_at(labeled, temperature) == pytest.approx(exact, rel=1e-4)
+        assert loss(at)[0] == pytest.approx(exact, rel=1e-4)
+        assert optimum.confidence_at(labeled, temperature) == pytest.approx(top / u.sum(), rel=1e-4)
+        assert confidence(at)[0] == pytest.approx(top, rel=1e-4)
+    for outside, edge in ((1e-3, 2.0**-5), (1e3, 2.0**5)):
+        assert optimum.loss_at(labeled, outside) == optimum.loss_at(labeled, edge)
+        assert optimum.confidence_at(labeled, outside) == optimum.confidence_at(labeled, edge)
+
+
+def test_a_step_from_a_near_temperature_finds_the_optimum_to_third_order(rows, labeled):
+    z, labels, u = rows
+
+    def slope(log_t):
+        p = softmax(z * math.exp(-log_t), axis=1)
+        return (u * ((p * z).sum(axis=1) - z[np.arange(len(z)), labels])).sum()
+
+    def gap(log_t):
+        return u @ softmax(z * math.exp(-log_t), axis=1).max(axis=1) / u.sum() - 0.7
+
+    best, matched = brentq(slope, -3, 3, xtol=1e-14), brentq(gap, -3, 3, xtol=1e-14)
+    for away in (-0.08, -0.04, 0.04, 0.08):
+        temperature = math.exp(best + away)
+        point = Curve.of(
+            z, lattice=Lattice.point(temperature), labels=labels, sample_weight=u, bins=0
+        )
+        step = optimum.loss_step(point, labeled)
+        assert abs(away + step) < abs(away) ** 3 + 2e-6
+        point = Curve.of(
+            z, lattice=Lattice.point(math.exp(matched + away)), sample_weight=u, bins=0
+        )
+        step = optimum.confidence_step(point, 0.7)
+        assert abs(away + step) < abs(away) ** 3 + 2e-6
+
+
+def test_stated_precisions_do_not_depend_on_how_often_the_rows_count():
+    rng = np.random.default_rng(0)
+    z = (1e-3 * rng.normal(size=(200, 3))).astype(np.float32)
+    labels = (20 * z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    curve = Curve.of(z, labels=labels)
+    point = Curve.of(z, labels=labels, lattice=Lattice.point(0.05), bins=0)
+    for bound in (
+        lambda c, _: optimum.loss_interpolation(c, 0.05),
+        lambda c, _: optimum.confidence_interpolation(c, 0.05),
+        lambda _, p: optimum.loss_precision(p),
+        lambda _, p: optimum.confidence_precision(p),
+    ):
+        once = bound(curve, point)
+        assert bound(1e-4 * curve, 1e-4 * point) == pytest.approx(once, rel=1e-9)
+        assert bound(1e4 * curve, 1e4 * point) == pytest.approx(once, rel=1e-9)
+
+
+# --- the posterior
+
+
+def test_a_density_is_linear_between_its_points():
+    rng = np.random.default_rng(1)
+    grid = np.cumsum(0.1 + rng.random(9))
+    density = model.Density.of([lambda u: np.log(1.2 + np.sin(3 * u))], grid)
+    fine = np.union1d(grid, np.linspace(grid[0], grid[-1], 20_001))
+    height = np.interp(fine, grid, density.height)
+    assert trapezoid(height, fine) == pytest.approx(1, abs=1e-12)
+    for at in (*fine[100:-1:997], *grid):
+        below = trapezoid(height[fine <= at], fine[fine <= at])
+        assert density.share_below(at) == pytest.approx(below, abs=1e-9)
+        assert density.quantile(below) == pytest.approx(at, abs=1e-7)
+    assert (density.share_below(grid[0] - 1), density.share_below(grid[-1] + 1)) == (0.0, 1.0)
+    assert np.log(density.interval) == pytest.approx(
+        [density.quantile(0.025), density.quantile(0.975)]
+    )
+
+
+def test_moments_of_a_density_are_those_of_its_points_by_the_trapezoidal_rule():
+    grid = np.unique(np.r_[np.linspace(-4, 4, 300), np.linspace(0, 0.4, 50)])
+    density = model.Density.of([lambda u: -0.5 * ((u - 0.3) / 0.4) ** 2], grid)
+    assert density.mean == pytest.approx(trapezoid(density.height * grid, grid), abs=1e-12)
+    assert density.mean == pytest.approx(0.3, abs=1e-3)
+    assert math.sqrt(density.variance) == pytest.approx(0.4, abs=1e-3)
+    np.testing.assert_allclose(density.below, stats.norm.cdf(grid, 0.3, 0.4), atol=1e-3)
+    assert not density.at_bound
+
+
+@pytest.mark.parametrize(("center", "cut"), [(-1.0, True), (0.5, False), (2.0, True)])
+def test_a_density_that_the_grid_cuts_off_is_at_its_bound(center, cut):
+    grid = np.linspace(-1, 2, 400)
+    assert model.Density.of([lambda u: -0.5 * ((u - center) / 0.2) ** 2], grid).at_bound is cut
+
+
+@pytest.mark.parametrize("sd", [1.0, 0.05, 1e-3, 1e-6, 1e-9])
+def test_a_grid_resolves_a_peak_of_any_width(sd):
+    def peak(u):
+        return -0.5 * ((u - 0.1234567) / sd) ** 2
+
+    grid = model.make_grid(-3.0, 2.0, [(peak,)])
+    assert (grid[0], grid[-1]) == (-3.0, 2.0)
+    assert np.diff(grid).max() <= 0.01 + 1e-12
+    density = model.Density.of((peak,), grid)
+    if sd < 0.5:
+        assert density.mean == pytest.approx(0.1234567, abs=1e-3 * sd)
+        assert math.sqrt(density.variance) == pytest.approx(sd, rel=1e-2)
+        assert len(grid) < 1000
+
+
+def test_the_terms_are_the_logarithms_of_their_densities(means):
+    u = np.linspace(-2, 2, 41)
+
+    def equal(term, log_density):
+        difference = term(u) - log_density
+        np.testing.assert_allclose(difference, difference[0], atol=1e-9)
+
+    equal(model.prior_term(None, 0.3), stats.norm.logpdf(u, 0.3, model.ALONE))
+    sd = np.where(u < 0.3, model.LEFT, model.RIGHT)
+    equal(model.prior_term(0.3), -0.5 * ((u - 0.3) / sd) ** 2)
+    error = math.hypot(0.02, model.MISFIT * 0.3)
+    equal(model.accuracy_term(means, 0.7, 0.02), stats.norm.logpdf(means.top(u), 0.7, error))
+    error = math.hypot(0.02, model.MISFIT * model.LEAST_ERROR)
+    equal(model.accuracy_term(means, 0.999, 0.02), stats.norm.logpdf(means.top(u), 0.999, error))
+    readings = [(0.2, 0.3), (-1.0, 0.1)]
+    mixture = 0.9 * np.mean([stats.norm.pdf(u, *reading) for reading in readings], axis=0)
+    equal(model.reading_term(readings, 0.1), np.log(mixture + 0.1 / 6))
+
+
+def test_labels_are_worth_their_likelihood(rows, labeled):
+    z, labels, weight = rows
+    u = np.linspace(-2, 2, 21)
+    exact = [
+        (weight * log_softmax(z * math.exp(-x), axis=1)[np.arange(len(z)), labels]).sum() for x in u
+    ]
+    np.testing.assert_allclose(model.label_term([labeled])(u), exact, rtol=1e-4)
+    np.testing.assert_allclose(
+        model.label_term([labeled, labeled])(u), 2 * np.array(exact), rtol=1e-4
+    )
+    half = model.tempered(model.label_term([labeled]), 2.0)
+    np.testing.assert_allclose(half(u), np.array(exact) / 2, rtol=1e-4)
+
+
+def test_the_means_over_rows_are_those_of_the_softmax(rows, means):
+    z = rows[0]
+    d = z - z.max(axis=1, keepdims=True)
+    grid = np.linspace(-3, 3, 601)
+    for u in (-1.5, -0.2, 0.0, 0.7, 2.0):
+        x, at = d * math.exp(-u), np.array([u])
+        p = softmax(x, axis=1)
+        distance = (p * d).sum(axis=1)
+        assert means.log_sum_exp(at)[0] == pytest.approx(
+            np.log(np.exp(x).sum(axis=1)).mean(), rel=1e-4
+        )
+        assert means.distance(at)[0] == pytest.approx(distance.mean(), rel=1e-3)
+        assert means.top(at)[0] == pytest.approx(p.max(axis=1).mean(), rel=1e-4)
+        variance = (p * x**2).sum(axis=1) - (p * x).sum(axis=1) ** 2
+        assert means.information(u) == pytest.approx(variance.mean(), rel=1e-3)
+        found = means.solve_distance(float(means.distance(at)[0]), grid)
+        assert found == pytest.approx(u, abs=1e-9)
+
+
+def test_help_is_the_probability_that_the_truth_is_nearer_than_one(means):
+    """If u0 is the truth, T helps where L(u) - M(u0) / T < L(0) - M(u0)."""
+    grid = np.linspace(-2, 2, 4001)
+    density = model.Density.of([lambda u: -0.5 * ((u - 0.2) / 0.3) ** 2], grid)
+    for log_t in (-0.5, -0.1, 0.1, 0.4, 1.0):
+        loss, one = means.log_sum_exp(np.array([log_t, 0.0]))
+        distance = means.distance(grid)
+        better = loss - distance * math.exp(-log_t) < one - distance
+        expected = density.mass[better].sum()
+        found = model.probability_of_help(means, density, log_t)
+        assert found == pytest.approx(expected, abs=2e-3)
+    assert model.probability_of_help(means, density, 0.0) == 0.0
+
+
+def test_further_labels_halve_the_interval_or_none_can():
+    for variance, information in ((0.04, 0.5), (1e-4, 0.3), (2.0, 1.0), (1.0, 3.0), (1e-6, 0.01)):
+        more = labels_to_halve(variance, information)
+        needed = 3 / (variance * information)
+        assert needed <= more <= 1.1 * math.ceil(needed) + 1e-6
+    assert labels_to_halve(0.1, 0.3) == 100
+    assert labels_to_halve(0.0099, 0.3) == 1100
+    for nothing in ((0.0, 1.0), (1.0, 0.0), (math.inf, 1.0), (math.nan, 1.0), (-1.0, 1.0)):
+        assert labels_to_halve(*nothing) is None
