@@ -4,8 +4,9 @@ cosmic-ray makes the mutants. A place in the code (an operator, a number, a deco
 first, and then one of its mutants: an operator has many, and most fail at once. A first run records
 which tests execute which lines. A mutant is tested by the tests that execute its statement, in a
 forked process that imports the mutated module from memory; the tree is never changed. The test that
-killed it in the last published run comes first. An interrupted run goes on from `.cache/mutants`,
-unless the source or the tests have changed.
+killed it in the last published run comes first. An interrupted run goes on from `.cache/mutants`.
+While the source is the same, a killed mutant is not tested again, and after a change of the tests
+survivors are.
 
 `python scripts/mutants.py` writes benchmarks/results/mutants.json and .md; with a smaller `--count`
 it only prints. `scripts/equivalent_mutants.toml` lists mutants that compute the same, and why.
@@ -57,8 +58,8 @@ from hypothesis import Phase, settings
 COUNT, SEED, PROCESSES = 600, 0, 2
 FOLDERS = ("decisions", "methods", "metrics", "posterior", "summaries")
 TESTS = (
-    "arrays", "calibrate", "calibrate_evidence", "clusters", "decide_cli", "decisions", "groups",
-    "intervals", "labels", "measures", "methods", "metrics", "multilabel", "precision", "scalars",
+    "arrays", "calibrate", "calibrate_evidence", "clusters", "decide_cli", "decisions", "formulas",
+    "groups", "intervals", "labels", "measures", "methods", "metrics", "multilabel", "precision", "scalars",
     "sites", "summaries", "temperature", "weights",
 )  # fmt: skip
 # Imported once, before the forks: not tepid, and nothing that starts threads.
@@ -128,7 +129,9 @@ def _possible(file: str, seed: int) -> Iterator[tuple[tuple[int, int], str, str,
         kind = get_operator(name)()
         made = ((node, start) for node in nodes for start, _ in kind.mutation_positions(node))
         for number, (node, start) in enumerate(made):
-            if not any(first <= start < last for first, last in types):
+            # The * of keyword-only parameters is no operator.
+            outside = not any(first <= start < last for first, last in types)
+            if outside and node.parent.type != "parameters":
                 where = ASTQuery(node).get_definition_name(), lines[start[0] - 1], start[1]
                 identity = repr((seed, file, where, name, number % 2)).encode()
                 yield start, hashlib.sha256(identity).hexdigest(), name, number
@@ -348,19 +351,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--processes", type=int, default=PROCESSES)
     args = parser.parse_args()
     for name in PRELOAD:
         importlib.import_module(name)
     pytest.main(["--version"])  # imports its plugins
     gc.freeze()  # what is imported now is not searched for garbage again
-    digest = hashlib.sha256()
-    for path in sorted(p for name in ("src", "tests") for p in (ROOT / name).rglob("*.py")):
-        digest.update(path.read_bytes())
-    folder = ROOT / ".cache" / "mutants" / digest.hexdigest()[:12]
+    folder, tests = ROOT / ".cache" / "mutants" / _digest("src"), _digest("tests")
     folder.mkdir(parents=True, exist_ok=True)
-    recorded = record_tests(folder / "tests.json")
+    recorded = record_tests(folder / f"{tests}.json")
     mutants = draw(args.count, args.seed)
-    report(mutants, run(mutants, recorded, folder / "results.jsonl"), args)
+    results = run(mutants, recorded, folder / "results.jsonl", tests, args.processes)
+    report(mutants, results, args)
+
+
+def _digest(folder: str) -> str:
+    digest = hashlib.sha256()
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def record_tests(path: Path) -> dict[str, Any]:
@@ -380,19 +389,24 @@ def _must_pass(work: Callable[[int, str], None]) -> None:
         sys.exit(f"a test fails without any mutant: {result}")
 
 
-def run(mutants: list[Mutant], recorded: dict[str, Any], path: Path) -> dict[str, str]:
+def run(
+    mutants: list[Mutant], recorded: dict[str, Any], path: Path, tests: str, processes: int
+) -> dict[str, str]:
     """The results by the names of the mutants; each is kept as soon as it is known."""
-    lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    results, killers, jobs = dict(map(json.loads, lines)), _killers(), []
+    results, killers, jobs = {}, _killers(), []
+    for line in path.read_text("utf-8").splitlines() if path.exists() else []:
+        key, result, by = json.loads(line)
+        if result != "survived" or by == tests:
+            results[key] = result
     for mutant in mutants:
         if mutant.key not in results:
-            tests = choose(mutant, recorded)
-            tests.sort(key=lambda test: test != killers.get(mutant.key))
-            jobs.append((mutant, tests, sum(map(recorded["seconds"].get, tests))))
-    with multiprocessing.get_context("fork").Pool(PROCESSES) as pool, path.open("a") as file:
+            chosen = choose(mutant, recorded)
+            chosen.sort(key=lambda test: test != killers.get(mutant.key))
+            jobs.append((mutant, chosen, sum(map(recorded["seconds"].get, chosen))))
+    with multiprocessing.get_context("fork").Pool(processes) as pool, path.open("a") as file:
         for done, (key, result) in enumerate(pool.imap_unordered(test_mutant, jobs), 1):
             results[key] = result
-            print(json.dumps([key, result]), file=file, flush=True)
+            print(json.dumps([key, result, tests]), file=file, flush=True)
             print(f"{done}/{len(jobs)} {key}\n{result}\n", flush=True)
     return results
 
@@ -418,7 +432,7 @@ def report(mutants: list[Mutant], results: dict[str, str], args: argparse.Namesp
             kind = "Equivalent mutants" if reason else "Survivors"
             lists[kind].append({**said, "diff": mutant.diff, "reason": reason or ""})
     command = f"python scripts/mutants.py --count {args.count} --seed {args.seed}"
-    about = record.circumstances(command, args.seed, PROCESSES, PACKAGES)
+    about = record.circumstances(command, args.seed, args.processes, PACKAGES)
     header = (
         "folder",
         "mutants",

@@ -496,6 +496,12 @@ def test_rows_are_matched_by_id():
 # --- evidence in doubt
 
 
+def test_a_source_without_ids_is_not_matched_by_id():
+    z, _ = network(rows=100)
+    with pytest.raises(tepid.InputError, match="reference must be a pair"):
+        tepid.calibrate(z, ids=np.arange(100), reference=tepid.open_source(2 * z))
+
+
 def test_labels_in_another_order_of_classes_are_doubted():
     logits, labels = network(rows=1000)
     with pytest.warns(tepid.CalibrationWarning, match="no better than by chance"):

@@ -13,7 +13,9 @@ from scipy.special import log_softmax, softmax
 
 import tepid
 from tepid.posterior import model
+from tepid.posterior.sums import Entropies
 from tepid.posterior.verdicts import labels_to_halve
+from tepid.sources import Batch
 from tepid.summaries import Curve, Lattice, Reliability, Tails, hermite, optimum
 from tepid.summaries.clusters import (
     BUCKETS,
@@ -473,6 +475,36 @@ def test_help_is_the_probability_that_the_truth_is_nearer_than_one(means):
         found = model.probability_of_help(means, density, log_t)
         assert found == pytest.approx(expected, abs=2e-3)
     assert model.probability_of_help(means, density, 0.0) == 0.0
+
+
+def test_entropies_give_the_share_of_rows_below_a_quantile_of_others(rows):
+    """Average thresholded confidence, within the rows of one bin."""
+    z, labels, u = rows
+    older, rng = np.concatenate([z, 2 * z]), np.random.default_rng(2)
+    target = 1.5 * rng.normal(size=(4000, 4))
+    known = np.where(np.arange(600) % 3, np.r_[labels, labels], -1)
+    weight = np.where(known >= 0, np.r_[u, u], 0.0)
+    for temperature in (0.7, 2.0):
+        one = Entropies.of(
+            Batch(older, labels=known, weight=np.r_[u, u]), temperature, labeled=True
+        )
+        other = Entropies.of(Batch(target[:900]), temperature)
+        other += Entropies.of(Batch(target[900:]), temperature)
+        assert (one.weight, other.weight) == (weight.sum(), 4000)
+        assert one.correct == weight @ (older.argmax(axis=1) == known)
+        of_older, of_target = (
+            stats.entropy(softmax(x / temperature, axis=1), axis=1) for x in (older, target)
+        )
+        order = np.argsort(of_older)
+        below = np.cumsum(weight[order]) / weight.sum()
+        for share in (0.05, 0.3, 0.6, 0.95):
+            threshold = of_older[order][np.searchsorted(below, share)]
+            place = one.quantile(share)
+            assert other.share_below(place) == pytest.approx(
+                (of_target < threshold).mean(), abs=0.02
+            )
+        assert one.quantile(1.0) >= one.quantile(0.5) >= one.quantile(0.0) >= 0
+        assert (other.share_below(0.0), other.share_below(1e9)) == (0.0, 1.0)
 
 
 def test_further_labels_halve_the_interval_or_none_can():

@@ -204,6 +204,19 @@ def test_an_interval_ends_where_the_measure_does():
     assert metrics.difference(metrics.nll, y, p, [[0.96, 0.04]] * 20).low < 0
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["accuracy", "ece", "mce", "ece_equal_mass", "ece_classwise", "ks_error", "aurc", "smooth_ece"],
+)
+def test_no_interval_ends_above_the_greatest_value(name):
+    """Confident and wrong in 18 of 20 rows, or the other way round."""
+    right, wrong = [0] * 18 + [1] * 2, [1] * 18 + [0] * 2
+    labels = right if name == "accuracy" else wrong
+    found = metrics.bootstrap(getattr(metrics, name), labels, [[1.0, 0.0]] * 20, draws=200)
+    assert found.value < 1
+    assert found.high == 1
+
+
 def test_what_is_not_finite_has_no_interval():
     found = metrics.bootstrap(metrics.nll, [1, 0], [[1.0, 0.0], [0.5, 0.5]], draws=10)
     assert found.value == math.inf

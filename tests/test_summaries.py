@@ -100,6 +100,12 @@ def test_summaries_come_back_from_a_file_as_they_were(sites, tmp_path):
     assert again.prints == first.prints
 
 
+def test_summaries_of_many_classes_come_back_from_a_file(tmp_path):
+    z = np.random.default_rng(0).normal(size=(400, 300))
+    tepid.summarize(z, z.argmin(axis=1)).save(tmp_path / "site.npz")
+    assert tepid.Summaries.load(tmp_path / "site.npz").tails == tepid.summarize(z).tails
+
+
 def test_the_file_does_not_grow_with_the_rows(tmp_path):
     z = np.random.default_rng(0).normal(size=(50_000, 3))
     tepid.summarize(z[:10]).save(tmp_path / "few")
