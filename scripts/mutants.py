@@ -59,8 +59,8 @@ COUNT, SEED, PROCESSES = 600, 0, 2
 FOLDERS = ("decisions", "methods", "metrics", "posterior", "summaries")
 TESTS = (
     "arrays", "calibrate", "calibrate_evidence", "clusters", "decide_cli", "decisions", "formulas",
-    "groups", "intervals", "labels", "measures", "methods", "metrics", "multilabel", "precision", "scalars",
-    "sites", "summaries", "temperature", "weights",
+    "groups", "intervals", "labels", "measures", "methods", "metrics", "multilabel", "precision",
+    "scalars", "sites", "summaries", "temperature", "weights",
 )  # fmt: skip
 # Imported once, before the forks: not tepid, and nothing that starts threads.
 PRELOAD = (
