@@ -69,7 +69,7 @@ PRELOAD = (
 )  # fmt: skip
 # Bit operators in place of arithmetic raise at once on floats, so they would flatter the tests.
 ARITHMETIC = {"Add", "Sub", "Mul", "Div", "FloorDiv", "Mod", "Pow"}
-BUDGET = 20.0  # seconds of processor time for the tests of one mutant, the shortest first
+BUDGET = 10.0  # seconds of processor time for the tests of one mutant, the shortest first
 MEMORY = 8 << 30
 EQUIVALENT = ROOT / "scripts" / "equivalent_mutants.toml"
 PACKAGES = ("tepid", "cosmic-ray", "coverage", "pytest", "hypothesis", "numpy")

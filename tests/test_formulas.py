@@ -12,6 +12,8 @@ from scipy.optimize import brentq
 from scipy.special import log_softmax, softmax
 
 import tepid
+from tepid.methods.accuracy import estimate, estimate_groups
+from tepid.methods.results import Place, shrink_groups
 from tepid.posterior import model
 from tepid.posterior.sums import Entropies
 from tepid.posterior.verdicts import labels_to_halve
@@ -358,6 +360,93 @@ def test_stated_precisions_do_not_depend_on_how_often_the_rows_count():
         once = bound(curve, point)
         assert bound(1e-4 * curve, 1e-4 * point) == pytest.approx(once, rel=1e-9)
         assert bound(1e4 * curve, 1e4 * point) == pytest.approx(once, rel=1e-9)
+
+
+# --- the exact methods
+
+
+def test_the_interval_of_temperature_scaling_is_the_sandwich(rows):
+    z, labels, u = rows
+    t = tepid.temperature_scaling(z, labels, sample_weight=u)
+    d = z / t.value
+    p = softmax(d, axis=1)
+    mean = (p * d).sum(axis=1)
+    scores = mean - d[np.arange(len(z)), labels]
+    information = u @ ((p * d**2).sum(axis=1) - mean**2)
+    error = math.sqrt(((u * scores) ** 2).sum()) / information
+    np.testing.assert_allclose(
+        np.log(t.interval) - math.log(t.value), [-1.96 * error, 1.96 * error], rtol=1e-4
+    )
+    one_pass = tepid.temperature_scaling(tepid.summarize(z, labels, sample_weight=u))
+    np.testing.assert_allclose(one_pass.interval, t.interval, rtol=0.05)
+
+
+def test_the_interval_of_a_matched_accuracy_has_both_errors(rows):
+    z, _, u = rows
+    plain, known = (tepid.match_accuracy(z, a, sample_weight=u) for a in (0.7, (0.7, 0.03)))
+
+    def confidence(log_t):
+        return softmax(z * math.exp(-log_t), axis=1).max(axis=1)
+
+    at = math.log(plain.value)
+    steepness = u @ (confidence(at - 1e-4) - confidence(at + 1e-4)) / 2e-4 / u.sum()
+    spread = np.average((confidence(at) - 0.7) ** 2, weights=u) * (u**2).sum() / u.sum() ** 2
+    for t, error in ((plain, 0.0), (known, 0.03)):
+        wide = 1.96 * math.sqrt(spread + error**2) / steepness
+        np.testing.assert_allclose(np.log(t.interval) - at, [-wide, wide], rtol=1e-3)
+    ends = tepid.match_accuracy(z, tepid.Range(0.65, 0.75), sample_weight=u).interval
+    exact = [tepid.match_accuracy(z, a, sample_weight=u).value for a in (0.75, 0.65)]
+    np.testing.assert_allclose(ends, exact, rtol=1e-3)
+
+
+def test_a_counted_accuracy_is_the_posterior_under_a_uniform_prior():
+    for correct, checked in ((0, 1), (1, 1), (186, 200), (5, 9)):
+        found = estimate(tepid.Counted(correct, checked))
+        exact = stats.beta(correct + 1, checked - correct + 1)
+        assert (found.value, found.error) == pytest.approx((exact.mean(), exact.std()))
+    found = estimate(tepid.Range(0.9, 0.96))
+    assert (found.value, found.error) == pytest.approx((0.93, 0.015))
+
+
+def test_the_accuracy_of_all_rows_is_the_weighted_mean_of_the_groups():
+    found = estimate_groups({"a": (0.9, 0.03), "b": (0.5, 0.04)}, {"a": 3.0, "b": 1.0})[None]
+    assert (found.value, found.error) == pytest.approx((0.8, math.hypot(0.75 * 0.03, 0.25 * 0.04)))
+    for groups in ({}, {"a": 3.0}, {"a": 3.0, "b": 1.0, "c": 1.0}):
+        with pytest.raises(tepid.InputError, match="one entry for each group"):
+            estimate_groups({"a": (0.9, 0.03), "b": (0.5, 0.04)}, groups)
+
+
+def test_groups_are_shrunk_by_the_moments_of_dersimonian_and_laird():
+    rng = np.random.default_rng(4)
+    for count, apart in ((2, 0.5), (5, 0.3), (8, 0.0), (1, 0.7)):
+        errors = 0.05 + 0.2 * rng.random(count)
+        places = apart * rng.normal(size=count) + errors * rng.normal(size=count)
+        groups = {str(i): Place(*each) for i, each in enumerate(zip(places, errors, strict=True))}
+        pool = Place(0.1, 0.02)
+        found = shrink_groups(pool, groups)
+        w = errors**-2.0
+        q = w @ (places - np.average(places, weights=w)) ** 2
+        spare = w.sum() - (w**2).sum() / w.sum()
+        variance = max(0.0, (q - count + 1) / spare) if count > 1 else 0.0
+        kept = variance / (variance + errors**2)
+        away = (1 - kept) * (places - pool.log_t)
+        error = np.sqrt(
+            kept * errors**2 + ((1 - kept) * pool.error) ** 2 + 2 / max(count - 1, 1) * away**2
+        )
+        np.testing.assert_allclose([f.kept for f in found.values()], kept)
+        np.testing.assert_allclose([f.log_t for f in found.values()], places - away)
+        np.testing.assert_allclose([f.error for f in found.values()], error)
+
+
+def test_the_conditions_under_which_uts_fails_are_named_from_their_limits_on():
+    rng = np.random.default_rng(0)
+    z = 30 * rng.normal(size=(1000, 3))
+    assert softmax(z, axis=1).max(axis=1).mean() > 0.95
+    assert tepid.uts(z).warnings == ()
+    assert "fewer than 1000 rows; there are 999" in tepid.uts(z[1:]).warnings[0]
+    assert "mean confidence at T = 1 is" in tepid.uts(z / 30).warnings[0]
+    one = np.column_stack([z.max(axis=1) + 0.1, z[:, 1:]])
+    assert any("predicted as class 0" in each for each in tepid.uts(one).warnings)
 
 
 # --- the posterior
