@@ -13,7 +13,7 @@ from scipy.special import log_softmax, softmax
 
 import tepid
 from tepid.methods.accuracy import estimate, estimate_groups
-from tepid.methods.results import Place, shrink_groups
+from tepid.methods.results import Place, shrink_groups, shrinkage_note
 from tepid.posterior import model
 from tepid.posterior.sums import Entropies
 from tepid.posterior.verdicts import labels_to_halve
@@ -143,6 +143,22 @@ def test_thresholds_are_mean_and_deviation_where_the_class_is_not_predicted(rows
         expected = mean + deviations * np.sqrt(variance)
         found = Tails.of(z, sample_weight=u).thresholds(deviations)
         np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_the_summary_of_no_rows_changes_nothing(rows, labeled):
+    z, labels, _ = rows
+    reliability = Reliability.of(softmax(z, axis=1), labels)
+    for zero, value in (
+        (Tails.zero(4), Tails.of(z)),
+        (Curve.zero(4, labeled=True), labeled),
+        (Reliability.zero(), reliability),
+        (Reliability.zero(4), Reliability.of(softmax(z, axis=1), labels, bins=4)),
+    ):
+        assert zero + value == value == value + zero
+        assert 0.0 * value == zero
+        with pytest.raises(tepid.InputError, match="one kind"):
+            value + (Tails.of(z) if value is labeled else labeled)
+    assert Reliability.zero().bins == 15
 
 
 def test_equality_of_summaries_is_relative_to_their_sums(rows):
@@ -276,7 +292,7 @@ def test_a_temperature_is_read_in_every_interval_of_the_lattice(rows, lattice):
 def test_where_no_temperature_is_best_the_side_is_named(rows):
     z = rows[0]
     ends = Curve.of(z).lattice.nodes[[0, -1]]
-    best = Curve.of(z, labels=z.argmax(axis=1))
+    best = Curve.of(z, labels=z.argmax(axis=1), sample_weight=np.full(len(z), 0.37))
     assert optimum.least_loss(best) == optimum.Reading("beyond-zero", 1 / ends[1])
     worst = Curve.of(z, labels=z.argmin(axis=1))
     assert optimum.least_loss(worst) == optimum.Reading("beyond-infinity", 1 / ends[0])
@@ -362,6 +378,35 @@ def test_stated_precisions_do_not_depend_on_how_often_the_rows_count():
         assert bound(1e4 * curve, 1e4 * point) == pytest.approx(once, rel=1e-9)
 
 
+def test_stated_precisions_are_rounding_over_steepness_at_the_temperature():
+    rng = np.random.default_rng(0)
+    z = (1e-2 * rng.normal(size=(200, 3))).astype(np.float32)
+    labels = (20 * z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    curve = Curve.of(z, labels=labels)
+    nodes, least = curve.lattice.nodes, optimum.INTERPOLATION[2]
+    step = math.log(2) / 2
+    for temperature in (0.04, 0.3, 1.7, 20.0):
+        q = np.searchsorted(nodes, 1 / temperature) - 1
+        two = slice(q, q + 2)
+        bend = (nodes[two] ** 2 * curve.curvature[0, two]).min()
+        bound = min(max(least, 1e-6 * 2 * curve.loss[0, two].max() / step / bend), 1.0)
+        assert optimum.loss_interpolation(curve, temperature) == pytest.approx(bound, rel=1e-6)
+        slope = (nodes[two] * curve.confidence_slope[two]).min()
+        doubt = (curve.weight - curve.confidence[two]).max()
+        bound = min(max(least, 1e-6 * doubt / slope), 1.0)
+        assert optimum.confidence_interpolation(curve, temperature) == pytest.approx(
+            bound, rel=1e-6
+        )
+        point = Curve.of(z, labels=labels, lattice=Lattice.point(temperature), bins=0)
+        beta = point.lattice.nodes[0]
+        bound = 1e-6 * -point.pull[0] / (beta * point.curvature[0, 0])
+        expected = min(max(optimum.EXACT, bound), 1.0)
+        assert optimum.loss_precision(point) == pytest.approx(expected, rel=1e-6)
+        bound = 1e-6 * (200 - point.confidence[0]) / (beta * point.confidence_slope[0])
+        expected = min(max(optimum.EXACT, bound), 1.0)
+        assert optimum.confidence_precision(point) == pytest.approx(expected, rel=1e-6)
+
+
 # --- the exact methods
 
 
@@ -397,6 +442,18 @@ def test_the_interval_of_a_matched_accuracy_has_both_errors(rows):
     ends = tepid.match_accuracy(z, tepid.Range(0.65, 0.75), sample_weight=u).interval
     exact = [tepid.match_accuracy(z, a, sample_weight=u).value for a in (0.75, 0.65)]
     np.testing.assert_allclose(ends, exact, rtol=1e-3)
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1e-3, 1.0, 300.0, 1e6])
+def test_the_ends_of_the_search_follow_the_scale_of_the_logits(rows, factor):
+    """Eight octaves from the mean distance to the largest logit, and five from T = 1 at least."""
+    z = factor * rows[0]
+    octave = -math.log2((z.max(axis=1, keepdims=True) - z).mean())
+    lowest = tepid.temperature_scaling(z, z.argmax(axis=1))
+    assert lowest.value == 2.0 ** -max(5, math.ceil(octave) + 8)
+    highest = tepid.temperature_scaling(z, z.argmin(axis=1))
+    assert highest.value == 2.0 ** -min(-5, math.floor(octave) - 8)
+    assert (lowest.status, highest.status) == ("at-bound", "at-bound")
 
 
 def test_a_counted_accuracy_is_the_posterior_under_a_uniform_prior():
@@ -438,6 +495,14 @@ def test_groups_are_shrunk_by_the_moments_of_dersimonian_and_laird():
         np.testing.assert_allclose([f.error for f in found.values()], error)
 
 
+def test_the_note_on_a_group_has_both_temperatures_and_the_share_that_it_keeps():
+    note = shrinkage_note(2.345, 1.5, 1.0)
+    assert "T = 2.345." in note
+    assert "all rows, 1.5," in note
+    assert "keeps 100 % of" in note
+    assert "keeps 12 % of" in shrinkage_note(2.0, 1.0, 0.12)
+
+
 def test_the_conditions_under_which_uts_fails_are_named_from_their_limits_on():
     rng = np.random.default_rng(0)
     z = 30 * rng.normal(size=(1000, 3))
@@ -467,6 +532,17 @@ def test_a_density_is_linear_between_its_points():
     assert np.log(density.interval) == pytest.approx(
         [density.quantile(0.025), density.quantile(0.975)]
     )
+
+
+def test_quantiles_are_exact_where_the_density_begins_or_vanishes():
+    triangle = model.Density(np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 0.0]))
+    for share in (0.0, 0.02, 0.3, 0.5):
+        assert triangle.quantile(share) == pytest.approx(math.sqrt(2 * share))
+        assert triangle.quantile(1 - share) == pytest.approx(2 - math.sqrt(2 * share))
+    gap = model.Density(np.arange(6.0), np.array([0.0, 0.5, 0.0, 0.0, 0.5, 0.0]))
+    assert gap.quantile(0.25) == pytest.approx(1)
+    assert gap.quantile(0.75) == pytest.approx(4)
+    assert gap.share_below(2.5) == pytest.approx(0.5)
 
 
 def test_moments_of_a_density_are_those_of_its_points_by_the_trapezoidal_rule():

@@ -191,6 +191,19 @@ def test_excess_nll_has_an_interval_from_logits(rows):
     )
 
 
+@pytest.mark.parametrize("better", [True, False])
+def test_excess_nll_of_any_counts_is_that_of_the_weighted_rows(better):
+    """The best temperature of the draws runs through the table and out of it, at both ends."""
+    rng = np.random.default_rng(1)
+    z = 3 * rng.normal(size=(300, 3))
+    y = (z / 2 + rng.gumbel(size=z.shape)).argmax(axis=1)
+    excess = excess_of_counts(y, z)
+    for often in np.geomspace(1, 60, 25):
+        counts = np.where((z.argmax(axis=1) == y) == better, often, 1.0)
+        exact = metrics.excess_nll(y, z, sample_weight=counts)
+        assert excess(counts) == pytest.approx(exact, abs=2e-5)
+
+
 def test_an_interval_ends_where_the_measure_does():
     y, p = [0] * 19 + [1], [[0.97, 0.03]] * 20
     assert metrics.bootstrap(metrics.accuracy, y, p).high == 1

@@ -234,7 +234,8 @@ def test_sums_that_no_rows_can_have_are_refused(rows, tmp_path, share):
         value.save(tmp_path / "damaged.npz")
         with pytest.raises(tepid.InputError):
             type(value).load(tmp_path / "damaged.npz")
-    for value in (curve, tails, reliability):
+    below = tepid.summaries.Curve.of(z, thresholds=-np.ones(z.shape[1]))
+    for value in (curve, below, tails, reliability):
         value.save(tmp_path / "whole.npz")
         assert type(value).load(tmp_path / "whole.npz") == value
 
