@@ -320,7 +320,8 @@ def in_child(work: Callable[[int, str], None], seconds: float) -> str:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
             resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-            signal.alarm(int(5 * seconds))  # ends a process that waits forever
+            # Ends a process that waits forever, but not one that a busy machine keeps waiting.
+            signal.alarm(int(20 * seconds))
             work(write, folder)
             code = 0
         finally:
