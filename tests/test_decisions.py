@@ -1,5 +1,6 @@
 """Decisions: thresholds, prediction sets and expected performance, against brute force."""
 
+import dataclasses
 import json
 import math
 
@@ -388,6 +389,32 @@ def test_nothing_can_be_accepted_is_an_answer():
     assert [each.rows for each in found.classes.values()] == [50, 0, 0]
     cost = _temperature(3).threshold(z, cost=(100, 1))
     assert (cost.accepted.threshold, cost.cost) == (None, 1.0)
+
+
+def _parts(value):
+    """A result and all results in it."""
+    if dataclasses.is_dataclass(value):
+        yield value
+        for field in dataclasses.fields(value):
+            yield from _parts(getattr(value, field.name))
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _parts(each)
+
+
+def test_results_cannot_be_changed(rows):
+    t = _temperature(5)
+    labeled = rows, rows.argmax(axis=1)
+    for result in (
+        t.threshold(rows, precision=0.9, per_class=True),
+        t.prediction_sets(rows, coverage=0.9, labeled=labeled),
+        t.expected_performance(rows),
+        t.risk_coverage(rows),
+    ):
+        for part in _parts(result):
+            name = dataclasses.fields(part)[0].name
+            with pytest.raises(dataclasses.FrozenInstanceError):
+                setattr(part, name, None)
 
 
 def test_answers_are_plain_json_and_text(rows):
