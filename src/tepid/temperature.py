@@ -417,8 +417,9 @@ class Temperature:
         self, logits: Any, *, engine: "Engine | None" = None, **reading: Any
     ) -> "RiskCoverage":
         """The expected risk of accepted rows at every threshold; `reading` is as in `threshold`."""
-        source = self._open(logits, reading)
-        found: RiskCoverage = decisions().find_risk_coverage(source, _ends(self), engine)
+        found: RiskCoverage = decisions().find_risk_coverage(
+            self._open(logits, reading), _ends(self), verdict=self.verdict, engine=engine
+        )
         return found
 
     def _open(self, logits: Any, reading: Mapping[str, Any]) -> "Source":

@@ -281,13 +281,16 @@ class RiskCoverage:
     """For each threshold, the share of accepted rows and their expected precision.
 
     Arrays over thresholds in rising order: `weight` of the rows at or above the threshold, and
-    `mass`, the sums of their confidence at T, low and high.
+    `mass`, the sums of their confidence at T, low and high. `verdict` is the verdict on the
+    temperature.
     """
 
     thresholds: Float64
     weight: Float64
     mass: Float64
     rows: float
+    verdict: str | None = None
+    assumption: str = ""
 
     @classmethod
     def of(cls, weight: Float64, confidence: Float64) -> "RiskCoverage":
@@ -351,9 +354,10 @@ def read_threshold(sums: ConfidenceSums, goal: Goal) -> tuple[Accepted, Accepted
 
 
 def find_risk_coverage(
-    source: Source, temperatures: Temperatures, engine: Engine | None
+    source: Source, temperatures: Temperatures, *, verdict: str | None, engine: Engine | None
 ) -> RiskCoverage:
     """The curve of all rows of a source."""
     of = partial(ConfidenceSums.of, temperatures=temperatures)
     sums = sum_rows(of, source, engine, "summing confidence")
-    return RiskCoverage.of(sums.weight, sums.confidence)
+    curve = RiskCoverage.of(sums.weight, sums.confidence)
+    return dataclasses.replace(curve, verdict=verdict, assumption=temperatures.assumption)
