@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -125,7 +125,7 @@ def without_zero_weight(of: Callable[[Batch], Result], batch: Batch) -> Result:
     return of(batch) if weight.all() else of_rows(batch, of, np.flatnonzero(weight))
 
 
-class Part:
+class Part(Protocol):
     """Rows that can be read by themselves, any number of times; `name` is for messages.
 
     `batches(size)` yields batches of about `size` rows, whose `start` counts from the part's first
