@@ -42,7 +42,7 @@ WARN = (
     "posterior/verdicts.py",
     "scaling",
     "sklearn/estimators.py",
-    "sources/ids.py",
+    "sources/matching.py",
     "sources/logs.py",
     "validation.py",
 )
