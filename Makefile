@@ -63,14 +63,14 @@ fuzz: $(VENV)/.setup ## Damaged files for every reader; COUNT=2000 for a short r
 soak: $(VENV)/.setup ## Ten million rows through a monitor.
 	$(BIN)/python scripts/soak.py
 
-mutants: $(VENV)/.setup ## Break the summaries one operator at a time; a test must notice each.
-	$(BIN)/python scripts/mutants.py
+mutants: $(VENV)/.mutants ## 600 mutants of the mathematics, each of which a test must notice; COUNT=60 for a short run.
+	$(BIN)/python scripts/mutants.py $(if $(COUNT),--count $(COUNT))
 
-matrix: $(VENV)/.matrix ## Lowest versions, other Pythons and processors, in environments of their own.
-	$(BIN)/python scripts/matrix.py run
+matrix: $(VENV)/.matrix ## Lowest versions, other Pythons and processors; LARGE=1 also with the lowest torch.
+	$(BIN)/python scripts/matrix.py --record $(if $(LARGE),--large)
 
 wheel-test: $(VENV)/.matrix ## The built wheel, with src/ out of reach.
-	$(BIN)/python scripts/matrix.py wheel
+	$(BIN)/python scripts/matrix.py "no extras"
 
 clean:
 	rm -rf $(VENV) build dist site .cache .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -89,6 +89,10 @@ $(VENV)/.setup: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
 	$(INSTALL) -e '.[docs]'
 	touch $@ $(VENV)/.demo
+
+$(VENV)/.mutants: $(VENV)/.setup
+	$(INSTALL) -e '.[mutants]'
+	touch $@
 
 $(VENV)/.matrix: | $(VENV)/bin/python
 	$(INSTALL) packaging

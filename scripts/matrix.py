@@ -1,13 +1,13 @@
 """Tests of the built wheel in environments of its own: lowest versions, few extras, other Pythons.
 
-`python scripts/matrix.py run` builds the wheel, makes a virtual environment for each cell, copies
-the tests to a folder without `src/`, runs a fast subset of them in each cell, and writes
-benchmarks/results/matrix.json and .md. With names of cells it only prints.
-`wheel` is the one cell that a release needs. `list` prints the cells. `lowest PACKAGE` searches the
-released versions for the lowest that passes the tests of its cell.
+`python scripts/matrix.py` builds the wheel, makes a virtual environment for each cell, and runs
+tests in it from a folder without `src/`. With names of cells it runs only those; `--list` prints
+the names. `--record` writes what came of them to benchmarks/results/matrix.json and .md, where
+cells that did not run keep their earlier result, with its date and commit.
 """
 
 import argparse
+import datetime
 import json
 import os
 import re
@@ -17,37 +17,45 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from packaging.requirements import Requirement
-from packaging.version import Version
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import record
+from tests import processors
 
 ROOT = Path(__file__).parents[1]
-
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-OLDEST = PROJECT["requires-python"].removeprefix(">=")
+PYTHONS = [c.split()[-1] for c in PROJECT["classifiers"] if "Python :: 3." in c]
 TOOLS = ("pytest>=8", "hypothesis>=6.100")
-CORE = ("kernels", "summaries", "calibrate", "temperature", "formats", "tiers")
+CORE = ("summaries", "calibrate", "temperature", "formats", "tiers", "cli_evidence", "terminal")
 NUMERICAL = ("kernels", "summaries", "calibrate")
 FORMATS = ("containers", "files")
-# Features that a processor must have to run the code of another.
-PROCESSORS = {
-    "generic": (),
-    "haswell": ("avx2", "fma", "bmi2", "f16c"),
-    "skylake-avx512": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
-    "znver3": ("avx2", "sse4a", "vaes", "clzero"),
-}
+TORCH = ("torch", "torch_fold", "lab_networks", "lab_recipes", "lab_tables")
 NOTE = """\
-Each cell installs the built wheel into an environment of its own and runs tests from a folder
-without `src/`. "Lowest" pins every package that is named in the cell's extras, and NumPy, narwhals,
-typer and rich, to the lower bound in `pyproject.toml`; what they need in turn is the newest that
-fits. `pip check` must agree in every environment.
+Each cell installs the built wheel into an environment of its own and runs the tests that are not
+marked slow, from a folder without `src/`. "Lowest" installs every package of the core and of the
+cell's extras at its lower bound in `pyproject.toml`, and the newest of what they need in turn. In
+every environment `pip check` must agree and every package that the cell names must import. Tests
+that need a package which a cell does not install are skipped. The cells may come from several runs:
+each has its date, its commit and the load of the machine.
+"""
+# Imports one module of each distribution; tests would only be skipped if it cannot be imported.
+IMPORTS = """\
+import contextlib, importlib, importlib.metadata, sys
+for wanted in sys.argv[1:]:
+    for module, names in importlib.metadata.packages_distributions().items():
+        if wanted in [name.lower().replace("_", "-") for name in names] and module[0] != "_":
+            with contextlib.suppress(ImportError):
+                importlib.import_module(module)
+                break
+    else:
+        sys.exit(f"{wanted} cannot be imported")
 """
 
 
@@ -56,17 +64,20 @@ class Cell(NamedTuple):
 
     tests: tuple[str, ...]
     extras: tuple[str, ...] = ()
-    python: str = OLDEST
+    python: str | None = PYTHONS[0]  # None is the Python of this script
     lowest: bool = False
-    beside: tuple[str, ...] = ()  # packages that the tests need and the extras do not name
-    environment: Mapping[str, str | None] = MappingProxyType({})  # None removes a variable
+    beside: tuple[str, ...] = ()  # packages of `dev` that the tests need, with their lower bounds
+    variables: Mapping[str, str | None] = MappingProxyType({})  # None removes one
     read_only: bool = False
-    features: tuple[str, ...] = ()  # of the processor
+    processor: str = "generic"
+    large: bool = False  # installs gigabytes
 
 
 CELLS = {
-    "wheel": Cell((*CORE, "architecture", "public_names")),
+    "no extras": Cell((*CORE, "architecture", "public_names"), python=None),
+    "numba absent": Cell((*CORE, *FORMATS), ("parquet", "files", "remote", "scaling")),
     "lowest core": Cell(CORE, lowest=True),
+    "lowest command line": Cell(("cli", "shards_cli"), ("scaling", "parquet"), lowest=True),
     "lowest fast": Cell((*NUMERICAL, "tiers"), ("fast",), lowest=True),
     "lowest plots": Cell(("plots",), ("plots",), lowest=True),
     "lowest sklearn": Cell(("sklearn", "metrics"), ("sklearn",), lowest=True),
@@ -77,40 +88,37 @@ CELLS = {
     "lowest online": Cell(("online",), ("online",), lowest=True, beside=("scipy",)),
     "lowest parquet": Cell(FORMATS, ("parquet",), lowest=True),
     "lowest files": Cell(FORMATS, ("files",), lowest=True),
-    "lowest remote": Cell(("files",), ("remote",), lowest=True),
+    "lowest remote": Cell(("files",), ("remote", "parquet", "files"), lowest=True),
     "lowest frames": Cell(
-        ("containers", "arrays"),
-        ("parquet",),
-        lowest=True,
-        beside=("pandas", "polars", "duckdb"),
+        ("containers", "arrays"), ("parquet",), lowest=True, beside=("pandas", "polars", "duckdb")
     ),
-    "lowest dask": Cell(("dask",), ("dask", "parquet"), lowest=True),
+    "lowest dask": Cell(("dask", "machines"), ("dask", "parquet"), lowest=True),
     "lowest spark": Cell(("spark",), ("spark",), lowest=True),
-    "lowest torch": Cell(("torch", "torch_fold"), ("torch",), lowest=True),
-    "lowest lab": Cell(("lab_networks", "lab_recipes", "lab_tables"), ("lab",), lowest=True),
-    "newest Python": Cell(CORE, ("fast", "parquet", "files", "scaling"), "newest"),
-    "numba absent": Cell((*NUMERICAL, *FORMATS), ("parquet", "files", "remote", "scaling")),
+    "lowest torch": Cell(TORCH, ("torch", "lab"), lowest=True, large=True),
+    "torch": Cell(TORCH, ("torch", "lab")),
     "read-only installation": Cell(NUMERICAL, ("fast",), read_only=True),
+} | {
+    f"Python {version}": Cell(
+        (*CORE, "kernels"), ("fast", "parquet", "files", "scaling"), python=version
+    )
+    for version in PYTHONS[1:]
+} | {
     "HOME unset": Cell(
-        CORE,
+        (*CORE, "kernels"),
         ("fast",),
-        environment={"HOME": None, "XDG_CACHE_HOME": None, "NUMBA_CACHE_DIR": None},
+        variables={"HOME": None, "XDG_CACHE_HOME": None, "NUMBA_CACHE_DIR": None},
     ),
 } | {
-    f"tier {tier}": Cell(NUMERICAL, ("fast",), environment={"TEPID_KERNELS": tier})
+    f"tier {tier}": Cell(NUMERICAL, ("fast",), variables={"TEPID_KERNELS": tier})
     for tier in ("numpy", "numba")
 } | {
     f"processor {name}": Cell(
         NUMERICAL,
         ("fast",),
-        environment={
-            "TEPID_KERNELS": "numba",
-            "NUMBA_CPU_NAME": name,
-            "NUMBA_CPU_FEATURES": "",  # or numba adds those of this processor
-        },
-        features=features,
+        variables={"TEPID_KERNELS": "numba"} | processors.variables(name),
+        processor=name,
     )
-    for name, features in PROCESSORS.items()
+    for name in processors.FEATURES
 }  # fmt: skip
 
 
@@ -121,291 +129,233 @@ class Outcome(NamedTuple):
     python: str
     versions: str
     tests: str
-    result: str  # passed, failed, skipped with a reason
-    seconds: float
-    text: str
+    result: str  # the last line of pytest, or why the cell failed or was skipped
+    seconds: int
+    load: float  # of the machine, after the cell
+    date: str
+    commit: str
 
 
 # --- requirements
 
 
-def bounds(extras: Iterable[str]) -> dict[str, Requirement]:
-    """Every package of the core and of these extras, with its lower bound."""
-    lines = [*PROJECT["dependencies"]]
-    for extra in extras:
-        lines += PROJECT["optional-dependencies"][extra]
-    found = (Requirement(line) for line in lines)
-    return {r.name: r for r in found if r.marker is None or r.marker.evaluate()}
+def requirements(cell: Cell) -> list[str]:
+    """The packages that pip installs beside the wheel, apart from the tools of the tests."""
+    named = _parse([*PROJECT["dependencies"], *_extras(cell.extras)])
+    development = _parse(_extras(["dev"]))
+    named |= {name: development[name] for name in cell.beside}
+    return [_lowest(r) if cell.lowest else str(r) for r in named.values()]
 
 
-def lower(requirement: Requirement) -> str:
-    """The lower bound of a requirement."""
-    (bound,) = (s.version for s in requirement.specifier if s.operator in (">=", "=="))
-    return bound
+def _extras(names: Iterable[str]) -> list[str]:
+    return [line for name in names for line in PROJECT["optional-dependencies"][name]]
 
 
-def requirements(cell: Cell, pins: dict[str, str]) -> list[str]:
-    """What pip installs beside the wheel, apart from the tools of the tests."""
-    named = bounds(cell.extras)
-    development = bounds(["dev"])
-    named |= {name: development.get(name, Requirement(name)) for name in cell.beside}
-    lines = []
-    for name, requirement in named.items():
-        extra = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
-        version = pins.get(name) or (lower(requirement) if cell.lowest else "")
-        lines.append(f"{name}{extra}=={version}" if version else str(requirement))
-    return lines
+def _parse(lines: Iterable[str]) -> dict[str, Requirement]:
+    return {requirement.name: requirement for requirement in map(Requirement, lines)}
+
+
+def _lowest(requirement: Requirement) -> str:
+    (bound,) = (s.version for s in requirement.specifier if s.operator == ">=")
+    extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
+    return f"{requirement.name}{extras}=={bound}"
 
 
 # --- environments
 
 
-def interpreter(version: str) -> str | None:
-    """The path of a Python 3.x, or of the newest one that is installed."""
-    numbers = range(20, 10, -1) if version == "newest" else [int(version.partition(".")[2])]
-    for number in numbers:
-        places = [f"python3.{number}"]
-        pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
-        places += map(str, sorted(pyenv.glob(f"versions/3.{number}.*/bin/python")))
-        for place in places:
-            path = shutil.which(place)
-            if path and _runs(path, "-c", "import venv, ensurepip").returncode == 0:
-                return path
+def find_python(version: str) -> str | None:
+    """A Python of this version that can make environments."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
+    for place in (f"python{version}", *sorted(pyenv.glob(f"versions/{version}.*/bin/python"))):
+        path = shutil.which(place)
+        if path and _run(path, "-c", "import venv, ensurepip").returncode == 0:
+            return path
     return None
 
 
-def build_wheel(folder: Path) -> Path:
-    """Build the wheel of this tree."""
-    done = _runs(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, ROOT)
-    if done.returncode:
-        sys.exit(f"The wheel cannot be built:\n{done.stderr[-3000:]}")
-    (wheel,) = folder.glob("*.whl")
-    return wheel
+def install(folder: Path, python: str, wheel: Path, cell: Cell) -> str:
+    """Make the environment of a cell; returns what went wrong, or nothing."""
+    lines = requirements(cell)
+    # pyspark is released as source only; the constraints pin the torch of the other tests.
+    options = ["-q", "--only-binary", ":all:", "--no-binary", "pyspark"]
+    options += [] if cell.lowest else ["-c", str(ROOT / "constraints.txt")]
+    binary = folder / "bin" / "python"
+    # torchvision may not fit the build of torch beside it; the tests mend that.
+    names = [Requirement(line).name for line in lines if not line.startswith("torchvision")]
+    for command in (
+        (python, "-m", "venv", folder),
+        (binary, "-m", "pip", "install", *options, wheel, *lines, *TOOLS),
+        (binary, "-m", "pip", "check"),
+        (binary, "-c", IMPORTS, *names),
+    ):
+        done = _run(*command)
+        if done.returncode:
+            return done.stdout + done.stderr
+    return ""
 
 
-def copy_tests(folder: Path) -> Path:
-    """Copy the tests to a folder without `src/`."""
-    shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(ROOT / "examples", folder / "examples")
-    for name in ("pyproject.toml", "README.md"):
-        shutil.copy(ROOT / name, folder)
-    return folder
+def read_versions(binary: Path, cell: Cell) -> str:
+    """The installed versions of what a cell names."""
+    listed = _run(binary, "-m", "pip", "list", "--format", "json").stdout
+    found = {p["name"].lower().replace("_", "-"): p["version"] for p in json.loads(listed)}
+    names = [Requirement(line).name for line in requirements(cell)]
+    return ", ".join(f"{name} {found[name]}" for name in [*names, "click"] if name in found)
 
 
-def install(folder: Path, python: str, wheel: Path, lines: Sequence[str]) -> str:
-    """Make an environment; what went wrong, or nothing."""
-    _runs(python, "-m", "venv", folder)
-    pip = (folder / "bin" / "python", "-m", "pip")
-    # pyspark is released as source alone.
-    shared = (
-        "-q",
-        "--only-binary",
-        ":all:",
-        "--no-binary",
-        "pyspark",
-        "-c",
-        ROOT / "constraints.txt",
-    )
-    if any(line.startswith("torch==") for line in lines):
-        shared = shared[:-2]
-    done = _runs(*pip, "install", *shared, wheel, *lines, *TOOLS)
-    if done.returncode:
-        return done.stderr[-3000:]
-    return _runs(*pip, "check").stdout if _runs(*pip, "check").returncode else ""
-
-
-def versions(folder: Path, lines: Sequence[str]) -> str:
-    """The installed versions of what a cell asks for."""
-    listed = _runs(folder / "bin" / "python", "-m", "pip", "list", "--format", "json").stdout
-    found = {_plain(p["name"]): p["version"] for p in json.loads(listed)}
-    names = [_plain(Requirement(line).name) for line in lines]
-    return ", ".join(f"{name} {found[name]}" for name in names if name in found)
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _runs(
-    *command: str | Path, environment: dict[str, str] | None = None, cwd: Path | None = None
-) -> subprocess.CompletedProcess[str]:
+def _run(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(part) for part in command],
-        capture_output=True, encoding="utf-8", check=False, env=environment, cwd=cwd,
+        capture_output=True, encoding="utf-8", check=False, **options,
     )  # fmt: skip
 
 
 # --- cells
 
 
-def run_cell(
-    name: str, folder: Path, wheel: Path, tests: Path, pins: dict[str, str] | None = None
-) -> Outcome:
-    """Install what a cell needs, unless another cell did, and run its tests."""
-    cell = CELLS[name]
-    start = time.perf_counter()
-    lines = requirements(cell, pins or {})
-    number, installed, result, text = "", "", "", ""
-    python = interpreter(cell.python)
-    missing = [f for f in cell.features if f not in _processor_features()]
-    if missing or python is None:
-        lack = f"no {', '.join(missing)}" if missing else f"no Python {cell.python}"
-        result = f"skipped: {lack}"
-    else:
-        place = folder / re.sub(r"\W+", "-", " ".join([python, *lines, str(cell.read_only)]))[-200:]
-        if not (place / "ready").exists():
-            text = install(place, python, wheel, lines)
-            if not text:
-                (place / "ready").write_text("")
-        binary = place / "bin" / "python"
-        number = _runs(binary, "-c", "import platform; print(platform.python_version())").stdout
-        installed = versions(place, lines)
-        result = "failed: pip" if text else ""
-        if not text:
-            result, text = run_tests(cell, binary, tests)
-    seconds = time.perf_counter() - start
-    return Outcome(name, number.strip(), installed, " ".join(cell.tests), result, seconds, text)
+class Matrix:
+    """A folder with the wheel, the tests, and one environment, so that it stays small."""
+
+    def __init__(self, folder: Path, wheel: Path | None) -> None:
+        """Build the wheel unless one is given, and copy the tests to where `src/` is not."""
+        self.folder = folder
+        self.wheel = wheel.resolve() if wheel else _build_wheel(folder / "dist")
+        self.tests = folder / "elsewhere"
+        for name in ("tests", "examples", "benchmarks"):
+            shutil.copytree(ROOT / name, self.tests / name)
+        for name in ("pyproject.toml", "README.md"):
+            shutil.copy(ROOT / name, self.tests)
+        self.commit = _run("git", "-C", ROOT, "describe", "--always", "--dirty").stdout.strip()
+        self.key: tuple[Any, ...] = ()
+        self.failure = ""  # of making the environment
+        self.environment = tempfile.TemporaryDirectory(dir=folder)
+
+    def run(self, name: str, *, large: bool) -> Outcome:
+        """Run the tests of a cell in its environment; prints the output of what failed."""
+        cell = CELLS[name]
+        start = time.perf_counter()
+        number = installed = ""
+        python = find_python(cell.python) if cell.python else sys.executable
+        if lacking := processors.missing(cell.processor):
+            result = f"skipped: this processor lacks {', '.join(lacking)}"
+        elif python is None:
+            result = f"skipped: Python {cell.python} is not installed"
+        elif cell.large and not large:
+            result = "skipped: installs gigabytes of CUDA packages; `--large` runs it"
+        else:
+            self._install(python, cell)
+            binary = Path(self.environment.name) / "bin" / "python"
+            if self.failure:
+                result = f"failed: {self.failure.strip().splitlines()[-1]}"
+                print(self.failure[-6000:], file=sys.stderr)
+            else:
+                number = _run(binary, "--version").stdout.split()[-1]
+                installed = read_versions(binary, cell)
+                result = _test(cell, binary, self.tests)
+        seconds = round(time.perf_counter() - start)
+        return Outcome(
+            name, number, installed, " ".join(cell.tests), result, seconds,
+            load=round(os.getloadavg()[0], 1),
+            date=datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+            commit=self.commit,
+        )  # fmt: skip
+
+    def _install(self, python: str, cell: Cell) -> None:
+        """Replace the environment, unless the cell before had the same."""
+        key = (python, *requirements(cell), cell.lowest, cell.read_only)
+        if key == self.key:
+            return
+        self.environment.cleanup()
+        self.environment = tempfile.TemporaryDirectory(dir=self.folder)
+        self.key, folder = key, Path(self.environment.name)
+        self.failure = install(folder, python, self.wheel, cell)
+        if cell.read_only:
+            for path in [folder, *folder.rglob("*")]:
+                if not path.is_symlink():
+                    path.chmod(path.stat().st_mode & ~0o222)
 
 
-def run_tests(cell: Cell, binary: Path, tests: Path) -> tuple[str, str]:
-    """Run the tests of a cell: the last line of pytest, and its whole output if any failed."""
-    dropped = ("PYTHONPATH", "CI", "TEPID_KERNELS")
+def _build_wheel(folder: Path) -> Path:
+    done = _run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, ROOT)
+    if done.returncode:
+        sys.exit(f"The wheel cannot be built:\n{done.stderr[-3000:]}")
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def _test(cell: Cell, binary: Path, tests: Path) -> str:
+    dropped = {"PYTHONPATH", "CI", "TEPID_KERNELS", *cell.variables}
     environment = {k: v for k, v in os.environ.items() if k not in dropped}
-    for variable, value in cell.environment.items():
-        environment.pop(variable, None)
-        if value is not None:
-            environment[variable] = value
+    environment |= {k: v for k, v in cell.variables.items() if v is not None}
     command: list[str | Path] = []
-    if cell.read_only:
-        _make_read_only(binary.parents[1])
-        if os.geteuid() == 0:  # whom permissions do not bind, unless it gives up the right
-            command = ["setpriv", "--bounding-set=-dac_override"]
-        environment["PYTHONDONTWRITEBYTECODE"] = "1"
-    # Warnings of old versions about themselves say nothing about tepid.
-    strict = [] if not cell.lowest else ["-W", "ignore::DeprecationWarning"]
-    command += [binary, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *strict]
+    if cell.read_only and os.geteuid() == 0:  # root may write everywhere unless it gives that up
+        command = ["setpriv", "--bounding-set=-dac_override"]
+    command += [binary, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider"]
+    if cell.lowest:  # warnings of old packages about themselves say nothing about tepid
+        command += ["-W", "ignore::DeprecationWarning"]
     command += [f"tests/test_{name}.py" for name in cell.tests]
-    done = _runs(*command, environment=environment, cwd=tests)
-    found = re.findall(r"^(.*\d+ (?:passed|failed|error|skipped).*?) in [\d.]+s", done.stdout, re.M)
+    done = _run(*command, env=environment, cwd=tests)
+    found = re.findall(r"^(.*\d+ (?:passed|failed|error).*?) in [\d.]+s", done.stdout, re.M)
     summary = found[-1].strip("= ") if found else f"ended with {done.returncode}"
-    if done.returncode == 0:
-        return summary, ""
-    return f"failed: {summary}", done.stdout + done.stderr
+    if done.returncode == 0 and found:
+        return summary
+    print((done.stdout + done.stderr)[-6000:], file=sys.stderr)
+    return f"failed: {summary}"
 
 
-def _make_read_only(folder: Path) -> None:
-    for path in [folder, *folder.rglob("*")]:
-        if not path.is_symlink():
-            path.chmod(path.stat().st_mode & ~0o222)
-
-
-def _make_writable(folder: Path) -> None:
-    for path in [folder, *folder.rglob("*")]:
-        if not path.is_symlink():
-            path.chmod(path.stat().st_mode | 0o200)
-
-
-def _processor_features() -> set[str]:
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return set()
-    found = re.search(r"^flags\s*:(.*)$", text, re.M)
-    return set(found[1].split()) if found else set()
-
-
-# --- commands
-
-
-def run(names: Sequence[str], keep: Path | None, built: Path | None) -> None:
-    """Run cells, print what came of them, and write the results if they are all."""
-    about = record.circumstances("python scripts/matrix.py run", 0, 1, ())
-    found = []
-
-    def each(folder: Path, wheel: Path, tests: Path) -> None:
-        for name in names or CELLS:
-            outcome = run_cell(name, folder, wheel, tests)
-            print(f"{name:<28} {outcome.result} ({outcome.seconds:.0f} s)", flush=True)
-            if outcome.text:
-                print(outcome.text[-6000:], file=sys.stderr, flush=True)
-            found.append(outcome)
-
-    _prepared(each, keep, built)
-    failed = [o.cell for o in found if o.result.startswith("failed")]
-    if not names:
-        write(about, found)
-    sys.exit(f"Failed: {', '.join(failed)}" if failed else 0)
+# --- results
 
 
 def write(about: dict[str, Any], found: Sequence[Outcome]) -> None:
-    """Write the results as a table and as JSON."""
-    head = ("cell", "python", "versions", "tests", "result", "seconds")
-    rows = [(*o[:5], round(o.seconds)) for o in found]
-    failed = sum(o.result.startswith("failed") for o in found)
-    skipped = sum(o.result.startswith("skipped") for o in found)
-    said = f"{len(found)} cells, {failed} failed, {skipped} skipped.\n"
-    text = "\n".join([record.preamble("Matrix", about), NOTE, record.table(head, rows), "", said])
-    cells = [dict(zip(head, row, strict=True)) for row in rows]
-    record.write("matrix", {**about, "failed": failed, "skipped": skipped, "cells": cells}, text)
+    """Write the results as a table and as JSON; cells that were not run keep their result."""
+    path = record.RESULTS / "matrix.json"
+    earlier = json.loads(path.read_text(encoding="utf-8"))["cells"] if path.exists() else []
+    known = {cell["cell"]: Outcome(**cell) for cell in earlier} | {o.cell: o for o in found}
+    cells = [known[name] for name in CELLS if name in known]
+    counts = {
+        "cells": len(CELLS),
+        "not_run": len(CELLS) - len(cells),
+        "failed": _count(cells, "failed"),
+        "skipped": _count(cells, "skipped"),
+    }
+    said = "{cells} cells: {failed} failed, {skipped} skipped, {not_run} never run.\n".format(
+        **counts
+    )
+    table = record.table(Outcome._fields, cells)
+    text = "\n".join([record.preamble("Matrix", about), NOTE, said, table, ""])
+    figures = {**about, "counts": counts, "cells": [cell._asdict() for cell in cells]}
+    record.write("matrix", figures, text)
 
 
-def search(package: str, name: str, keep: Path | None) -> None:
-    """Print the lowest released version of a package that passes the tests of a cell.
-
-    It halves the versions between the lower bound and the newest, so it takes for granted that
-    what works in one version works in the later ones.
-    """
-    bound = Version(lower((bounds(CELLS[name].extras) | bounds(["dev"]))[package]))
-    listed = _runs(sys.executable, "-m", "pip", "index", "versions", package).stdout
-    numbers = re.search(r"Available versions: (.*)", listed)
-    if numbers is None:
-        sys.exit(f"pip lists no version of {package}.")
-    released = sorted(v for v in map(Version, numbers[1].split(", ")) if v >= bound)
-
-    def halve(folder: Path, wheel: Path, tests: Path) -> None:
-        low, high = 0, len(released) - 1
-        while low < high:
-            middle = (low + high) // 2
-            pins = {package: str(released[middle])}
-            outcome = run_cell(name, folder, wheel, tests, pins)
-            print(f"{package} {released[middle]}: {outcome.result}", flush=True)
-            failed = outcome.result.startswith("failed")
-            low, high = (middle + 1, high) if failed else (low, middle)
-        print(f"lowest: {package} {released[low]}")
-
-    _prepared(halve, keep, None)
-
-
-def _prepared(
-    work: Callable[[Path, Path, Path], None], keep: Path | None, built: Path | None
-) -> None:
-    """Call `work` with a folder for environments, the wheel and the folder of the tests."""
-    with tempfile.TemporaryDirectory(prefix="tepid-matrix-") as temporary:
-        folder = Path(temporary)
-        wheel = built.resolve() if built else build_wheel(folder / "dist")
-        tests = copy_tests(folder / "elsewhere")
-        environments = keep or folder / "environments"
-        environments.mkdir(exist_ok=True, parents=True)
-        try:
-            work(environments, wheel, tests)
-        finally:
-            _make_writable(environments)
+def _count(found: Sequence[Outcome], word: str) -> int:
+    return sum(outcome.result.startswith(word) for outcome in found)
 
 
 def main() -> None:
     """Read the command line."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("command", choices=["run", "wheel", "list", "lowest"])
-    options.add_argument("names", nargs="*", help="cells; for `lowest`, a package and a cell")
-    options.add_argument("--keep", type=Path, help="keep the environments in this folder")
+    options.add_argument("cells", nargs="*", help="names of cells; all of them if none is given")
+    options.add_argument("--list", action="store_true", help="print the names of the cells")
+    options.add_argument("--large", action="store_true", help="run cells that install gigabytes")
+    options.add_argument("--record", action="store_true", help="write benchmarks/results/matrix.*")
     options.add_argument("--wheel", type=Path, help="test this wheel instead of building one")
     chosen = options.parse_args()
-    if chosen.command == "list":
+    if chosen.list:
         print("\n".join(CELLS))
-    elif chosen.command == "lowest":
-        search(*chosen.names, chosen.keep)
-    else:
-        run(["wheel"] if chosen.command == "wheel" else chosen.names, chosen.keep, chosen.wheel)
+        return
+    if unknown := set(chosen.cells) - CELLS.keys():
+        options.error(f"no such cell: {', '.join(sorted(unknown))}")
+    about = record.circumstances("python scripts/matrix.py --record", 0, 1, ())
+    found = []
+    with tempfile.TemporaryDirectory(prefix="tepid-matrix-") as folder:
+        matrix = Matrix(Path(folder), chosen.wheel)
+        for name in chosen.cells or CELLS:
+            outcome = matrix.run(name, large=chosen.large)
+            print(f"{name:<28} {outcome.result} ({outcome.seconds} s)", flush=True)
+            found.append(outcome)
+            if chosen.record:  # after each cell, so that a run which is stopped is not lost
+                write(about, found)
+    sys.exit(1 if _count(found, "failed") else 0)
 
 
 if __name__ == "__main__":

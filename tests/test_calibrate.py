@@ -257,6 +257,18 @@ def test_all_kinds_together_report_their_weights():
         assert part.interval[0] < part.interval[1]
 
 
+def test_weights_are_shares_of_the_precision():
+    logits, labels = network(rows=2000)
+    t = fit(logits, some(labels, 40))
+    p = np.exp(logits / t.value - np.logaddexp.reduce(logits / t.value, axis=1, keepdims=True))
+    x = logits / t.value
+    information = 40 * ((p * x**2).sum(axis=1) - (p * x).sum(axis=1) ** 2).mean()
+    # The variance of the prior, a normal distribution of two pieces.
+    spread = (1 - 2 / math.pi) * (0.8 - 0.4) ** 2 + 0.8 * 0.4
+    odds = t.evidence["labels"].weight / t.evidence["logits"].weight
+    assert odds == pytest.approx(information * spread, rel=0.25)
+
+
 def test_helps_is_near_one_where_the_network_is_overconfident_and_below_where_it_is_not():
     over, labels = network(rows=5000, scale=3.0)
     fine, fine_labels = network(rows=5000, scale=1.0)
@@ -307,6 +319,21 @@ def test_normalized_weights_of_labels_are_reported():
     logits, labels = network(rows=800)
     t = fit(logits, labels, sample_weight=np.full(800, 1 / 800))
     assert any("frequencies" in sentence for sentence in t.warnings)
+    tenth = np.repeat([0.0625, 0.25], [640, 160])  # exactly a tenth of the number of rows
+    assert not any(
+        "frequencies" in sentence for sentence in fit(logits, labels, sample_weight=tenth).warnings
+    )
+
+
+def test_a_narrow_interval_needs_no_more_labels():
+    logits, labels = network(rows=4000)
+    steps = set()
+    for count in (25, 100, 200, 300, 400, 600, 1000, 4000):
+        t = fit(logits, some(labels, count))
+        narrow = t.interval[1] / t.interval[0] < 1.25
+        steps.add(narrow)
+        assert t.next_step.startswith("Apply T" if narrow else "Labels of")
+    assert steps == {True, False}
 
 
 def test_summaries_of_sites_give_the_same_answer():
@@ -494,6 +521,12 @@ def test_rows_are_matched_by_id():
 
 
 # --- evidence in doubt
+
+
+def test_a_source_without_ids_is_not_matched_by_id():
+    z, _ = network(rows=100)
+    with pytest.raises(tepid.InputError, match="reference must be a pair"):
+        tepid.calibrate(z, ids=np.arange(100), reference=tepid.open_source(2 * z))
 
 
 def test_labels_in_another_order_of_classes_are_doubted():

@@ -172,6 +172,23 @@ def test_a_known_accuracy_has_the_interval_of_clusters():
     assert width(image) > 2 * width(pixels)
 
 
+def test_rows_given_four_times_in_a_cluster_count_once():
+    rng = np.random.default_rng(8)
+    z = 2 * rng.normal(size=(200, 4))
+    y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    four, labels, names = np.repeat(z, 4, axis=0), np.repeat(y, 4), np.repeat(np.arange(200), 4)
+    for once, often in (
+        (tepid.match_accuracy(z, 0.7), tepid.match_accuracy(four, 0.7, clusters=names)),
+        (
+            tepid.temperature_scaling(z, y),
+            tepid.temperature_scaling(four, labels, clusters=names),
+        ),
+    ):
+        assert often.value == pytest.approx(once.value, rel=1e-5)
+        wide, wider = (np.diff(np.log(t.interval))[0] for t in (once, often))
+        assert wider == pytest.approx(wide, rel=0.1)
+
+
 def test_measures_draw_whole_clusters():
     z, y = images(np.random.default_rng(9), 50, 20)
     p = tepid.temperature_scaling(z, y, class_axis=-1)(z.reshape(-1, 4))

@@ -1,5 +1,6 @@
 """Decisions: thresholds, prediction sets and expected performance, against brute force."""
 
+import dataclasses
 import json
 import math
 
@@ -17,7 +18,6 @@ from tepid.decisions.sets import SetSums
 from tepid.decisions.thresholds import ConfidenceSums
 from tepid.posterior import model
 from tepid.sources import Batch
-from tepid.summaries import arithmetic
 from tests import strategies
 
 # Bins are this wide in log-odds: for all rows, and for each class.
@@ -238,7 +238,7 @@ def test_the_sums_of_two_batches_add(of, data, z):
     cut = data.draw(st.integers(0, len(z)))
     parts = [whole.take(np.arange(*ends)) for ends in ((0, cut), (cut, len(z)))]
     one, two = (of(part, ENDS) for part in parts)
-    assert arithmetic.close(one + two, of(whole, ENDS))
+    assert one + two == of(whole, ENDS)
 
 
 def _answers(t, logits, **options):
@@ -390,6 +390,32 @@ def test_nothing_can_be_accepted_is_an_answer():
     assert (cost.accepted.threshold, cost.cost) == (None, 1.0)
 
 
+def _parts(value):
+    """A result and all results in it."""
+    if dataclasses.is_dataclass(value):
+        yield value
+        for field in dataclasses.fields(value):
+            yield from _parts(getattr(value, field.name))
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _parts(each)
+
+
+def test_results_cannot_be_changed(rows):
+    t = _temperature(5)
+    labeled = rows, rows.argmax(axis=1)
+    for result in (
+        t.threshold(rows, precision=0.9, per_class=True),
+        t.prediction_sets(rows, coverage=0.9, labeled=labeled),
+        t.expected_performance(rows),
+        t.risk_coverage(rows),
+    ):
+        for part in _parts(result):
+            name = dataclasses.fields(part)[0].name
+            with pytest.raises(dataclasses.FrozenInstanceError):
+                setattr(part, name, None)
+
+
 def test_answers_are_plain_json_and_text(rows):
     t = _temperature(5, verdict="use")
     labeled = (rows[:40], rows[:40].argmax(axis=1))
@@ -404,6 +430,8 @@ def test_answers_are_plain_json_and_text(rows):
         assert stored["verdict"] == "use"
         assert stored["assumption"] == found.assumption
         assert "verdict on T: use" in str(found)
+    curve = t.risk_coverage(rows)
+    assert (curve.verdict, curve.assumption) == ("use", t.threshold(rows).assumption)
     everything = t.threshold(rows[:1])
     assert everything.wanted == "a precision of at least 0.95 among accepted rows"
 

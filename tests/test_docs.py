@@ -159,6 +159,16 @@ def test_the_constants_of_the_page_are_those_of_the_model():
         assert getattr(where, name) == float(value), name
 
 
+def test_the_page_says_what_watching_was_measured_to_cost():
+    size = _result("overhead")["results"][0]
+    assert (size["rows"], size["classes"]) == (64, 1000)
+    for over in size["over"].values():
+        assert max(over["Monitor.update"].values()) < 2  # "less than twice as long as any"
+        assert over["… sample=0.1"]["min"] < over["Monitor.update"]["min"]
+    page = (ROOT / "docs" / "online.md").read_text(encoding="utf-8")
+    assert "less than twice as long as any of the three" in page
+
+
 def test_what_the_page_on_methods_says_is_what_was_measured():
     result = _result("methods")
     methods = result["methods"]

@@ -9,7 +9,7 @@ from scipy import stats
 
 import tepid
 from tepid import metrics
-from tepid.metrics.excess import excess_of_counts
+from tepid.metrics.from_rows import excess_of_counts
 
 EVERY = ("accuracy", "confidence", "nll", "brier", "ece", "mce", "rmsce_debiased",
          "brier_calibration", "brier_refinement", "ece_equal_mass", "ece_classwise", "smooth_ece",
@@ -191,6 +191,19 @@ def test_excess_nll_has_an_interval_from_logits(rows):
     )
 
 
+@pytest.mark.parametrize("better", [True, False])
+def test_excess_nll_of_any_counts_is_that_of_the_weighted_rows(better):
+    """The best temperature of the draws runs through the table and out of it, at both ends."""
+    rng = np.random.default_rng(1)
+    z = 3 * rng.normal(size=(300, 3))
+    y = (z / 2 + rng.gumbel(size=z.shape)).argmax(axis=1)
+    excess = excess_of_counts(y, z)
+    for often in np.geomspace(1, 60, 25):
+        counts = np.where((z.argmax(axis=1) == y) == better, often, 1.0)
+        exact = metrics.excess_nll(y, z, sample_weight=counts)
+        assert excess(counts) == pytest.approx(exact, abs=2e-5)
+
+
 def test_an_interval_ends_where_the_measure_does():
     y, p = [0] * 19 + [1], [[0.97, 0.03]] * 20
     assert metrics.bootstrap(metrics.accuracy, y, p).high == 1
@@ -202,6 +215,19 @@ def test_an_interval_ends_where_the_measure_does():
     assert metrics.bootstrap(below, y, p).high > 0.05
     assert metrics.bootstrap(below, y, p).low < 0
     assert metrics.difference(metrics.nll, y, p, [[0.96, 0.04]] * 20).low < 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["accuracy", "ece", "mce", "ece_equal_mass", "ece_classwise", "ks_error", "aurc", "smooth_ece"],
+)
+def test_no_interval_ends_above_the_greatest_value(name):
+    """Confident and wrong in 18 of 20 rows, or the other way round."""
+    right, wrong = [0] * 18 + [1] * 2, [1] * 18 + [0] * 2
+    labels = right if name == "accuracy" else wrong
+    found = metrics.bootstrap(getattr(metrics, name), labels, [[1.0, 0.0]] * 20, draws=200)
+    assert found.value < 1
+    assert found.high == 1
 
 
 def test_what_is_not_finite_has_no_interval():

@@ -12,7 +12,7 @@ from tests import laboratory
 torch = pytest.importorskip("torch", reason="the images are tensors of PyTorch")
 
 from tepid.lab import datasets  # noqa: E402  # after the skip
-from tepid.lab.images import as_images, augment, normalization  # noqa: E402
+from tepid.lab.datasets import as_images, augment, normalization  # noqa: E402
 
 RNG = np.random.default_rng(11)
 

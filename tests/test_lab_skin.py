@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tepid
-from tepid.lab import figures, lesions, sets
+from tepid.lab import figures, runs, sets
 
 CLASSES = ("akiec", "bcc", "bkl", "df", "mel", "nv", "vasc")
 SETTINGS = ("network=resnet", "depth=8", "size=16", "pretrained=false", "epochs=2")
@@ -25,13 +25,13 @@ def run(tmp_path, network):
 
 
 def test_the_parts_are_those_of_the_paper():
-    inside, outside = lesions.split_rows(4006)
+    inside, outside = runs.split_rows(4006)
     assert (len(inside), len(outside)) == (801, 3205)
     assert sorted([*inside, *outside]) == list(range(4006))
 
 
 def test_calibrating_does_not_open_the_labels(run, network):
-    found = lesions.calibrate(run)
+    found = runs.calibrate(run)
     order = np.random.default_rng([0, 0]).permutation(500)
     assert found.value == tepid.uts(network[0][np.sort(order[:100])]).value
     assert tepid.load(run / "calibration.json") == found
@@ -40,31 +40,31 @@ def test_calibrating_does_not_open_the_labels(run, network):
 def test_scores_are_of_the_rows_that_were_not_calibrated_on(run, network):
     z, y = (column[:500] for column in network)
     np.save(run / "labels.npy", y)
-    found = lesions.calibrate(run)
-    before, after = lesions.score(sets.open_run(run), found)
+    found = runs.calibrate(run)
+    before, after = runs.score(sets.open_run(run), found)
     outside = np.sort(np.random.default_rng([0, 0]).permutation(500)[100:])
     assert after.temperature == found.value
     assert after.ece == pytest.approx(tepid.metrics.ece(y[outside], found(z[outside])), rel=1e-5)
     plain = tepid.summaries.Reliability.of_logits(z[outside], y[outside])
-    assert before == lesions.Scores(1.0, tepid.metrics.nll(plain), tepid.metrics.ece(plain))
+    assert before == runs.Scores(1.0, tepid.metrics.nll(plain), tepid.metrics.ece(plain))
 
 
 def test_the_report_shows_photographs_with_their_names_and_the_notice(run, network, rng):
     np.save(run / "labels.npy", network[1][:500])
     images = rng.integers(0, 256, (500, 4, 4, 3), dtype=np.uint8)
     names = [*CLASSES, "a<b", "c", "d", "e", "f"]
-    page = lesions.write_report(run, lesions.calibrate(run), images, names).read_text()
+    page = runs.write_report(run, runs.calibrate(run), images, names).read_text()
     assert "Not a medical device" in page
     assert "Melanocytic nevus" in page
     assert page.count("<img src=") == 24
     with pytest.raises(tepid.InputError, match="one for each of 500 test rows, got 499"):
-        lesions.write_report(run, lesions.calibrate(run), images[1:], names)
+        runs.write_report(run, runs.calibrate(run), images[1:], names)
 
 
 def test_too_few_rows_to_calibrate_on_are_refused(run):
     np.save(run / "logits.npy", np.zeros((2, 7)))
     with pytest.raises(tepid.InputError, match="run must have at least 3 test rows, got 2"):
-        lesions.calibrate(run)
+        runs.calibrate(run)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def finished(photographs, tmp_path_factory):
     read = datasets.read(recipe, photographs, 0, download=False, checked=True)
     folder = tmp_path_factory.mktemp("finished")
     training.train(recipe, read, folder)
-    lesions.calibrate(folder)
+    runs.calibrate(folder)
     return folder
 
 
@@ -104,9 +104,9 @@ def test_one_command_goes_from_photographs_to_the_report(photographs, tmp_path, 
     small = [part for setting in SETTINGS for part in ("--set", setting)]
     code, out, err = tepid_here("lab", "isic", "--data", photographs, "-o", folder, *small)
     assert code == 0, err
-    assert out.rstrip().endswith(lesions.NOTICE)
+    assert out.rstrip().endswith(runs.NOTICE)
     assert f"wrote {folder / 'calibration.json'} and {folder / 'report.html'}\n" in out
-    before = lesions.score(sets.open_run(folder), tepid.load(folder / "calibration.json"))[0]
+    before = runs.score(sets.open_run(folder), tepid.load(folder / "calibration.json"))[0]
     line = next(line for line in out.splitlines() if line.startswith("uncalibrated"))
     numbers = ("1.000", f"{before.nll:.3f}", f"{before.ece:.3f}", f"{100 * before.ece:.2f}")
     assert tuple(line.split()[1:]) == numbers
@@ -119,7 +119,7 @@ def test_a_finished_run_is_loaded_and_not_trained_again(trained, photographs, te
     code, out, err = tepid_here("lab", "isic", "--data", photographs, "-o", trained, "--json")
     assert (code, err) == (0, "")
     said = json.loads(out)
-    assert said["notice"] == lesions.NOTICE
+    assert said["notice"] == runs.NOTICE
     assert said["scores"]["uncalibrated"]["temperature"] == 1.0
     assert said["scores"]["uts"]["temperature"] == tepid.load(trained / "calibration.json").value
     assert (trained / "weights.pt").stat().st_mtime_ns == written
@@ -172,11 +172,11 @@ def test_a_photograph_gets_the_calibrated_softmax_of_its_logits(
     for value, key in ((t, "probabilities"), (1.0, "uncalibrated")):
         e = np.exp(np.load(trained / "logits.npy")[3].astype(float) / value)
         assert list(prediction[key].values()) == pytest.approx(e / e.sum(), rel=1e-3)
-    assert list(prediction["probabilities"]) == lesions.full_names(CLASSES)
-    assert said["notice"] == lesions.NOTICE
+    assert list(prediction["probabilities"]) == runs.full_names(CLASSES)
+    assert said["notice"] == runs.NOTICE
     code, out, _ = tepid_here("lab", "predict", trained, photo)
     assert photo.name in out
-    assert out.rstrip().endswith(lesions.NOTICE)
+    assert out.rstrip().endswith(runs.NOTICE)
     shares = [float(line.split()[-4]) for line in out.splitlines()[1:8]]
     assert shares == sorted(shares, reverse=True)
     assert sum(shares) == pytest.approx(100, abs=0.05)

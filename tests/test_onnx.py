@@ -30,6 +30,7 @@ RNG = np.random.default_rng(3)
 X = RNG.normal(size=(40, 6)).astype(np.float32)
 W = (2 * RNG.normal(size=(6, 4))).astype(np.float32)
 NEWEST = onnx.defs.onnx_opset_version()
+OPSETS = [9, 11, 13, 17, min(NEWEST, 22)]  # a new onnx is ahead of onnxruntime
 T = 1.7
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -100,7 +101,7 @@ def _close(got, wanted, tolerance=1e-6):
 # --- where the temperature goes
 
 
-@pytest.mark.parametrize("opset", [9, 11, 13, 17, 22])
+@pytest.mark.parametrize("opset", OPSETS)
 def test_logits_become_calibrated_probabilities_under_the_same_name(opset):
     head = _insert(_classifier(opset=opset))
     assert (head.tensor, head.form) == ("z", "logits")
@@ -114,7 +115,7 @@ def test_the_newest_opset_is_understood(end):
     _close(np.exp(got) if end == "LogSoftmax" else got, _softmax(X @ W))
 
 
-@pytest.mark.parametrize("opset", [9, 11, 13, 17, 22])
+@pytest.mark.parametrize("opset", OPSETS)
 @pytest.mark.parametrize("end", ["Softmax", "LogSoftmax"])
 def test_what_gave_probabilities_gives_calibrated_ones_of_the_same_kind(opset, end):
     head = _insert(_classifier(end, opset=opset))

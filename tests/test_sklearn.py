@@ -287,8 +287,8 @@ def test_a_masked_class_is_legal_and_other_infinities_are_refused_by_row(network
     ("parameters", "arguments", "sentence"),
     [
         ({"accuracy": 1.2}, {}, r"accuracy must be in \[0, 1\], got 1.2"),
-        ({"classes": ["a", "b"]}, {}, "classes must name each of the 3 columns, got shape"),
-        ({"classes": ["a", "b", "a"]}, {}, "classes must be 3 different names, got one twice"),
+        ({"classes": ["a", "b"]}, {}, "classes must name the 3 classes of the logits, got 2 names"),
+        ({"classes": ["a", "b", "a"]}, {}, "classes must have different names, got 'a' twice"),
         ({}, {"y": [0, 1, 2]}, "y must have one entry for each of the 4 rows, got 3"),
         ({}, {"y": np.zeros((4, 2))}, "y must be one column of labels, got"),
         ({}, {"y": [0, 1, "a", 2]}, "y must be labels of one kind, got text and numbers"),

@@ -355,7 +355,7 @@ def test_a_file_of_an_older_version_is_refused_with_what_recreates_it(kind, save
 
 def test_loading_imports_nothing_that_a_file_names(saved, tmp_path):
     header, arrays = _unpack(saved["Summaries"])
-    module = "tepid.lab.lesions"
+    module = "tepid.lab.runs"
     path = tmp_path / "s.npz"
     for forged in (
         _archive(**{"tree.json": json.dumps({"format": 1, "value": {"kind": f"{module}:X"}})}),

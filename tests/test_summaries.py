@@ -1,5 +1,6 @@
 """Sites that share sums and no rows get the temperature of all rows together."""
 
+import dataclasses
 import functools
 import itertools
 import operator
@@ -99,6 +100,12 @@ def test_summaries_come_back_from_a_file_as_they_were(sites, tmp_path):
     assert again.prints == first.prints
 
 
+def test_summaries_of_many_classes_come_back_from_a_file(tmp_path):
+    z = np.random.default_rng(0).normal(size=(400, 300))
+    tepid.summarize(z, z.argmin(axis=1)).save(tmp_path / "site.npz")
+    assert tepid.Summaries.load(tmp_path / "site.npz").tails == tepid.summarize(z).tails
+
+
 def test_the_file_does_not_grow_with_the_rows(tmp_path):
     z = np.random.default_rng(0).normal(size=(50_000, 3))
     tepid.summarize(z[:10]).save(tmp_path / "few")
@@ -163,6 +170,74 @@ def test_a_site_without_labels_adds_its_logits_alone(sites):
 def test_temperatures_beyond_the_range_are_at_bound(sites):
     t = tepid.temperature_scaling(tepid.summarize(sites[2][0] * 1e4, sites[2][1]))
     assert t.status == "at-bound"
+
+
+def test_the_range_of_summaries_is_from_a_64th_to_128(sites):
+    z, y = sites[2]
+    assert tepid.temperature_scaling(tepid.summarize(z, z.argmax(axis=1))).value == 1 / 64
+    assert tepid.temperature_scaling(tepid.summarize(z, z.argmin(axis=1))).value == 128
+    for factor in (1 / 64, 64):  # T of the rows is near 1
+        t = tepid.temperature_scaling(tepid.summarize(factor * z, y))
+        assert t.value == pytest.approx(factor * tepid.temperature_scaling(z, y).value, rel=1e-5)
+
+
+def test_the_sites_may_be_merged_in_another_order_in_the_second_round():
+    rng = np.random.default_rng(3)
+    parts = [3 * rng.normal(size=(n, 5)) for n in (7, 301, 50, 123, 11, 200)]
+    firsts = [tepid.summarize(z) for z in parts]
+    tails = _merged(firsts)
+    seconds = [tepid.summarize(z, given=tails) for z in parts]
+    orders = list(itertools.permutations(seconds))[::90]
+    found = {tuple(_merged(order).tails.thresholds()) for order in orders}
+    assert len(found) > 1  # sums in another order round differently
+    assert len({tepid.uts(_merged(order)).status for order in orders}) == 1
+
+
+def _damaged(value, **fields):
+    return dataclasses.replace(value, **fields)
+
+
+@pytest.mark.parametrize("share", [1.001, -0.001])
+def test_sums_that_no_rows_can_have_are_refused(rows, tmp_path, share):
+    z, y = rows
+    p = np.exp(z - np.logaddexp.reduce(z, axis=1, keepdims=True))
+    curve = tepid.summaries.Curve.of(z, labels=y)
+    tails = tepid.summaries.Tails.of(z)
+    reliability = tepid.summaries.Reliability.of(p, y)
+    low, most = share < 0, curve.weight * share
+    wrong = [
+        _damaged(curve, confidence=np.full_like(curve.confidence, most)),
+        _damaged(curve, confidence_square=np.full_like(curve.confidence_square, most)),
+        _damaged(curve, histogram=np.full_like(curve.histogram, most)),
+        _damaged(tails, total=np.full_like(tails.total, most)),
+        _damaged(tails, squares=tails.total * share if low else tails.total + 0.001 * most),
+        _damaged(tails, confidence=tails.predicted * share if low else tails.predicted + 1),
+        _damaged(reliability, confidence=reliability.count * share - 0.1 * low),
+        _damaged(reliability, correct=reliability.count * share - 0.1 * low),
+    ]
+    if low:
+        wrong += [_damaged(curve, **{name: -1e-9}) for name in ("rows", "weight", "weight_square")]
+        wrong += [_damaged(curve, **{name: -1e-9}) for name in ("softest", "sharpest")]
+        wrong += [_damaged(curve, **{name: np.array([-1e-9])}) for name in ("pairs",)]
+        wrong += [_damaged(curve, square=curve.square - 2 * curve.square.max())]
+        wrong += [_damaged(tails, predicted=tails.predicted - 2 * tails.weight)]
+        wrong += [_damaged(reliability, **{name: -1e-9}) for name in ("rows", "weight", "brier")]
+        wrong += [_damaged(reliability, nll=-1e-9), _damaged(reliability, count=-reliability.count)]
+    else:
+        wrong += [_damaged(curve, **{name: np.array([1e-9])}) for name in ("pull", "flat")]
+        wrong += [
+            _damaged(curve, spread=1e-9),
+            _damaged(curve, weight=0.0),
+            _damaged(curve, rows=0.0),
+        ]
+    for value in wrong:
+        value.save(tmp_path / "damaged.npz")
+        with pytest.raises(tepid.InputError):
+            type(value).load(tmp_path / "damaged.npz")
+    below = tepid.summaries.Curve.of(z, thresholds=-np.ones(z.shape[1]))
+    for value in (curve, below, tails, reliability):
+        value.save(tmp_path / "whole.npz")
+        assert type(value).load(tmp_path / "whole.npz") == value
 
 
 def test_other_classes_are_counted(sites):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tepid
+from tests import processors
 
 SOURCES = Path(tepid.__file__).parents[1]
 # What is slow to import, and needed by nothing small.
@@ -30,9 +31,10 @@ print("numba" if "numba" in sys.modules else "numpy", repr(float(p[0, 0])))
 
 
 def _run(code, *args, **variables):
-    """Run Python in a process of its own: (exit code, stdout, stderr)."""
+    """Run Python in a process of its own: (exit code, stdout, stderr). None removes a variable."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_", "TEPID_"))}
     environment |= {"PYTHONPATH": str(SOURCES)} | variables
+    environment = {k: v for k, v in environment.items() if v is not None}
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, args)],
         capture_output=True, encoding="utf-8", check=False, env=environment,
@@ -186,16 +188,38 @@ def test_a_damaged_cache_is_named_and_not_used(suffix, tmp_path):
 
 def test_a_cache_that_cannot_be_written_is_said_once_and_numba_compiles(tmp_path):
     pytest.importorskip("numba")
-    shutil.copytree(
-        SOURCES / "tepid", tmp_path / "tepid", ignore=shutil.ignore_patterns("__pycache__")
-    )
-    (tmp_path / "tepid" / "kernels" / "compiled" / "__pycache__").write_text("no folder")
-    nowhere = {"PYTHONPATH": str(tmp_path), "HOME": "/dev/null", "XDG_CACHE_HOME": "/dev/null"}
+    nowhere = {"HOME": "/dev/null", "XDG_CACHE_HOME": "/dev/null"}
+    nowhere["PYTHONPATH"] = str(_unwritable(tmp_path))
     status, out, err = _run(LARGE, **nowhere)
     assert (status, out.split()[0]) == (0, "numba"), err
     assert err.count("NUMBA_CACHE_DIR may name one") == 1
     found = json.loads(_tepid("doctor", "--json", **nowhere)[1])["kernels"]
     assert not found["writable"]
+
+
+def test_a_user_without_a_home_can_use_an_installation_that_cannot_be_written(tmp_path):
+    """As in a container that runs with any user number."""
+    homeless = (
+        "import os, pwd\n"
+        "def unknown(_): raise KeyError\n"
+        "pwd.getpwuid = unknown\n"
+        f"os.chdir({str(tmp_path)!r})\n"
+    )
+    variables = {"HOME": None, "XDG_CACHE_HOME": None, "PYTHONPATH": str(_unwritable(tmp_path))}
+    status, _, err = _run(homeless + LARGE, **variables)
+    assert (status, "Traceback" in err) == (0, False), err
+    code = homeless + "from tepid.cli.main import main; main()"
+    status, _, err = _run(code, "doctor", **variables)
+    assert (status, "Traceback" in err) == (0, False), err
+
+
+def _unwritable(folder):
+    """A copy of tepid with no place for numba's cache."""
+    shutil.copytree(
+        SOURCES / "tepid", folder / "tepid", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    (folder / "tepid" / "kernels" / "compiled" / "__pycache__").write_text("no folder")
+    return folder
 
 
 @pytest.mark.slow
@@ -212,34 +236,13 @@ def test_long_compilation_is_announced_once(logits, tmp_path):
 # --- every processor, and every method
 
 
-NEEDED = {
-    "generic": set(),
-    "haswell": {"avx2", "fma", "bmi1", "bmi2", "movbe", "f16c"},
-    "skylake-avx512": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "clwb", "adx"},
-    "znver3": {"avx2", "fma", "sse4a", "vaes", "vpclmulqdq", "clwb", "clzero"},
-}
-
-
-def _flags():
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return None
-    lines = [line for line in text.splitlines() if line.startswith("flags")]
-    return set(lines[0].partition(":")[2].split()) if lines else None
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("processor", NEEDED)
+@pytest.mark.parametrize("processor", processors.FEATURES)
 def test_both_tiers_agree_on_every_processor(processor, tmp_path):
     pytest.importorskip("numba")
-    flags = _flags()
-    if flags is None:
-        pytest.skip("the features of this processor are not known")
-    if not flags >= NEEDED[processor]:
-        pytest.skip(f"this processor lacks {', '.join(sorted(NEEDED[processor] - flags))}")
-    # Without features of its own, numba would add those of this processor.
-    variables = {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": ""}
+    if lacking := processors.missing(processor):
+        pytest.skip(f"this machine lacks {', '.join(lacking)}")
+    variables = processors.variables(processor)
     _pytest("tests/test_kernels.py", NUMBA_CACHE_DIR=str(tmp_path), **variables)
 
 

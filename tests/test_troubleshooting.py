@@ -36,11 +36,12 @@ def _longest(text, separator="…"):
 # Modules whose sentences reach people as warnings, reasons, next steps or notes.
 WARN = (
     "kernels",
-    "methods/results.py",
+    "methods/exact.py",
+    "methods/search.py",
     "posterior/measured.py",
     "posterior/verdicts.py",
     "scaling",
-    "sklearn/classifier.py",
+    "sklearn/estimators.py",
     "sources/ids.py",
     "sources/logs.py",
     "validation.py",

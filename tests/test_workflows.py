@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.scripts import script
+
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 # Who may publish: only the job that uploads a release.
@@ -73,19 +75,43 @@ def test_commands_name_targets_and_scripts_that_exist(path):
     for step in _steps(path):
         command = step.get("run", "")
         assert set(re.findall(r"\bmake ([\w-]+)", command)) <= targets
-        for script in re.findall(r"\bscripts/\w+\.py", command):
-            assert (ROOT / script).is_file()
+        for path_of_script in re.findall(r"\bscripts/\w+\.py", command):
+            assert (ROOT / path_of_script).is_file()
 
 
-def test_the_wheel_is_tested_on_every_python_that_the_package_names():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    named = [c.rpartition(" ")[2] for c in project["classifiers"] if "Python :: 3." in c]
-    assert _read(FILES[0])["jobs"]["wheel"]["strategy"]["matrix"]["python"] == named
+def _project():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_every_python_that_the_package_names_is_tested():
+    named = [c.rpartition(" ")[2] for c in _project()["classifiers"] if "Python :: 3." in c]
+    jobs = _read(FILES[0])["jobs"]
+    assert jobs["wheel"]["strategy"]["matrix"]["python"] == named
+    (versions,) = (
+        step["with"]["python-version"]
+        for step in jobs["matrix"]["steps"]
+        if "setup-python" in step.get("uses", "")
+    )
+    assert sorted(versions.split()) == named
+    cells = script("matrix").CELLS
+    assert {cell.python for cell in cells.values()} == {None, *named}
+
+
+def test_the_lower_bound_of_every_extra_is_tested():
+    cells = script("matrix").CELLS
+    tested = {extra for cell in cells.values() if cell.lowest for extra in cell.extras}
+    assert tested == _project()["optional-dependencies"].keys() - {"bench", "dev", "docs", "mutants"}
+
+
+def test_the_tests_of_every_cell_exist():
+    for cell in script("matrix").CELLS.values():
+        for name in cell.tests:
+            assert (ROOT / "tests" / f"test_{name}.py").is_file(), name
 
 
 def test_a_release_is_tested_listed_and_attested_before_it_is_uploaded():
     steps = [step.get("uses", step.get("run", "")) for step in _steps(FILES[1])]
-    order = ["python -m build", "matrix.py wheel", "cyclonedx-py", "attest-build-provenance",
+    order = ["python -m build", "matrix.py", "cyclonedx-py", "attest-build-provenance",
              "attest-sbom", "gh-action-pypi-publish"]  # fmt: skip
     places = [next(i for i, step in enumerate(steps) if part in step) for part in order]
     assert places == sorted(places)

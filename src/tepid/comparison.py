@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,8 @@ Run = dict[str, float]
 
 
 @dataclass(frozen=True)
-class Part:
-    """The rows of a split to fit on, and the evidence.
+class _Data:
+    """Rows to fit on, and the evidence.
 
     `accuracy` is the accuracy on all rows, as on a model card; `few` is the number of labels where
     only some are used; `strength` is the regularization of each method that takes one.
@@ -43,15 +44,24 @@ class Part:
     few: int
     models: tuple[Array, ...]
     reference: Array | None
-    source: tuple[Any, Any] | None
+    source: tuple[Array, Int64] | None
     strength: Mapping[str, tuple[float, float]]
     engine: Threads
 
+    def take(self, rows: Int64) -> "_Data":
+        """Return some of the rows."""
+        return dataclasses.replace(
+            self,
+            logits=self.logits[rows],
+            labels=self.labels[rows],
+            models=tuple(model[rows] for model in self.models),
+            reference=None if self.reference is None else self.reference[rows],
+        )
+
     def evidence(self, kinds: Iterable[str]) -> dict[str, Any]:
-        """The arguments of `calibrate` for these kinds of evidence."""
-        some = np.where(np.arange(len(self.labels)) < self.few, self.labels, -1)
+        """Return the arguments of `calibrate` for these kinds of evidence."""
         known = {
-            "labels": some,
+            "labels": np.where(np.arange(len(self.labels)) < self.few, self.labels, -1),
             "accuracy": self.accuracy,
             "models": self.models,
             "reference": self.reference,
@@ -60,32 +70,25 @@ class Part:
         return {kind: known[kind] for kind in kinds}
 
 
-Fit = Callable[[Part], Any]
+Fit = Callable[[_Data], Any]
 # The kinds of evidence that `calibrate` takes, each run by itself and all together.
 KINDS = ("labels", "accuracy", "models", "reference", "source")
 
 
-def _uncalibrated(part: Part) -> Temperature:
-    rows, classes = part.logits.shape
+def _uncalibrated(data: _Data) -> Temperature:
+    rows, classes = data.logits.shape
     return Temperature(1.0, "none", samples=rows, classes=classes, implied_accuracy=1.0)
 
 
-def _calibrated(*kinds: str) -> Fit:
-    def fit(part: Part) -> Temperature:
-        return calibrate(part.logits, **part.evidence(kinds), engine=part.engine)
-
-    return fit
+def _calibrate(data: _Data, *, kinds: tuple[str, ...]) -> Temperature:
+    return calibrate(data.logits, **data.evidence(kinds), engine=data.engine)
 
 
-def _scaling_fit(name: str) -> Fit:
+def _scale(data: _Data, *, name: str) -> Any:
     """A method of `tepid.scaling`, imported when it runs: it needs SciPy."""
-
-    def fit(part: Part) -> Any:
-        function = getattr(importlib.import_module("tepid.scaling"), name)
-        chosen = {"regularization": part.strength[name]} if name in part.strength else {}
-        return function(part.logits, part.labels, **chosen)
-
-    return fit
+    function = getattr(importlib.import_module("tepid.scaling"), name)
+    chosen = {"regularization": data.strength[name]} if name in data.strength else {}
+    return function(data.logits, data.labels, **chosen)
 
 
 # The regularization of these is chosen once, on the first split.
@@ -95,14 +98,13 @@ _SCALING = (*_REGULARIZED, "histogram", "isotonic", "bbq", "ensemble", "beta")
 _MANY_CLASSES = 500
 _FITS: dict[str, Fit] = {
     "uncalibrated": _uncalibrated,
-    "uts": lambda part: uts(part.logits, engine=part.engine),
-    "temperature": lambda part: temperature_scaling(part.logits, part.labels, engine=part.engine),
-    "accuracy": lambda part: match_accuracy(part.logits, part.accuracy, engine=part.engine),
-    "calibrate": _calibrated(),
-    **{f"calibrate+{kind}": _calibrated(kind) for kind in KINDS},
-    **{name: _scaling_fit(name) for name in _SCALING},
+    "uts": lambda data: uts(data.logits, engine=data.engine),
+    "temperature": lambda data: temperature_scaling(data.logits, data.labels, engine=data.engine),
+    "accuracy": lambda data: match_accuracy(data.logits, data.accuracy, engine=data.engine),
+    "calibrate": partial(_calibrate, kinds=()),
+    **{f"calibrate+{kind}": partial(_calibrate, kinds=(kind,)) for kind in KINDS},
+    **{name: partial(_scale, name=name) for name in _SCALING},
 }
-_TOGETHER = "calibrate+all"
 
 
 def _choose_methods(
@@ -113,7 +115,8 @@ def _choose_methods(
     `all` means all that the data allow, `default` the same without `tepid.scaling`. `given` are the
     kinds of evidence that the data have.
     """
-    fits = _FITS | {_TOGETHER: _calibrated(*(kind for kind in KINDS if kind in given))}
+    together = tuple(kind for kind in KINDS if kind in given)
+    fits = _FITS | {"calibrate+all": partial(_calibrate, kinds=together)}
     missing = _missing(given)
     if names == "default":
         unwanted = {*missing, *_SCALING}
@@ -143,33 +146,6 @@ def _missing(given: frozenset[str]) -> dict[str, str]:
     if not all(importlib.util.find_spec(name) for name in ("scipy", "sklearn")):
         missing |= dict.fromkeys(_SCALING, "SciPy and scikit-learn (tepid[scaling])")
     return missing
-
-
-@dataclass(frozen=True)
-class _Set:
-    """All rows, and the evidence that is the same in every split."""
-
-    logits: Array
-    labels: Int64
-    models: tuple[Array, ...]
-    reference: Array | None
-    source: tuple[Any, Any] | None
-    few: int
-    strength: dict[str, tuple[float, float]]
-
-    def part(self, rows: Int64, engine: Threads) -> Part:
-        known = float((self.logits.argmax(axis=1) == self.labels).mean())
-        return Part(
-            self.logits[rows],
-            self.labels[rows],
-            known,
-            self.few,
-            tuple(model[rows] for model in self.models),
-            None if self.reference is None else self.reference[rows],
-            self.source,
-            self.strength,
-            engine,
-        )
 
 
 def compare(  # noqa: PLR0913  # each is an option of the protocol, by keyword
@@ -207,10 +183,12 @@ def compare(  # noqa: PLR0913  # each is an option of the protocol, by keyword
     given = {"models": bool(peers), "reference": judge is not None, "source": source is not None}
     known = frozenset(("labels", "accuracy", *(kind for kind, there in given.items() if there)))
     fits, left_out = _choose_methods(methods, known, z.shape[1])
-    engine = engine or Threads()
     parts = [split(len(z), size, seed, i) for i in range(splits)]
-    data = _prepared(_Set(z, y, peers, judge, source, few, {}), fits, parts[0][0])
-    runs = _runs(data, fits, parts, engine)
+    accuracy = float((z.argmax(axis=1) == y).mean())
+    # The splits run side by side, and each fit on one thread.
+    data = _Data(z, y, accuracy, few, peers, judge, source, {}, Threads(1))
+    data = _prepare(data, fits, parts[0][0])
+    runs = _run_splits(data, fits, parts, engine or Threads())
     return {
         "samples": len(z),
         "classes": int(z.shape[1]),
@@ -273,26 +251,26 @@ def split(rows: int, size: int, seed: int, number: int) -> tuple[Int64, Int64]:
     return np.sort(order[:size]), np.sort(order[size:])
 
 
-def _prepared(data: _Set, fits: dict[str, Fit], inside: Int64) -> _Set:
+def _prepare(data: _Data, fits: dict[str, Fit], inside: Int64) -> _Data:
     """Compile the kernels before a method is timed, and choose each regularization."""
     uts(data.logits[:2])
     temperature_scaling(data.logits[:2], data.labels[:2])
     strength = {}
     for name in _REGULARIZED:
         if name in fits:
-            fitted = fits[name](data.part(inside, Threads(1)))
+            fitted = fits[name](data.take(inside))
             strength[name] = (fitted.off_diagonal, fitted.intercepts)
     return dataclasses.replace(data, strength=strength)
 
 
-def _runs(
-    data: _Set, fits: dict[str, Fit], splits: list[tuple[Int64, Int64]], engine: Threads
+def _run_splits(
+    data: _Data, fits: dict[str, Fit], splits: list[tuple[Int64, Int64]], engine: Threads
 ) -> list[dict[str, Run]]:
     """Every method on every split, the splits side by side."""
-    inner = Threads(1)
 
     def run(split: tuple[Int64, Int64]) -> dict[str, Run]:
-        return {name: _run(fit, data, *split, inner) for name, fit in fits.items()}
+        inside, outside = (data.take(rows) for rows in split)
+        return {name: _run(fit, inside, outside) for name, fit in fits.items()}
 
     pool = ThreadPoolExecutor(engine.threads)
     runs: list[dict[str, Run]] = []
@@ -314,29 +292,27 @@ def _one_thread_each() -> AbstractContextManager[Any]:
     """Matrix products on one thread: with the splits side by side, more stand in their own way."""
     if importlib.util.find_spec("threadpoolctl") is None:
         return nullcontext()
-    limits: AbstractContextManager[Any] = importlib.import_module(
-        "threadpoolctl"
-    ).threadpool_limits(1)
+    pools: Any = importlib.import_module("threadpoolctl")
+    limits: AbstractContextManager[Any] = pools.threadpool_limits(1)
     return limits
 
 
-def _run(fit: Fit, data: _Set, inside: Int64, outside: Int64, engine: Threads) -> Run:
-    part = data.part(inside, engine)
-    z, y = data.logits[outside], data.labels[outside]
+def _run(fit: Fit, inside: _Data, outside: _Data) -> Run:
+    """Fit on some rows and score others; a method that raises is scored at T = 1."""
     begin = time.perf_counter()
     try:
-        calibrator, refused = fit(part), 0.0
+        calibrator, refused = fit(inside), 0.0
     except InputError:
-        calibrator, refused = None, 1.0
+        calibrator, refused = _uncalibrated(inside), 1.0
     seconds = time.perf_counter() - begin
-    temperature = calibrator.value if isinstance(calibrator, Temperature) else math.nan
-    if calibrator is None:
-        temperature = 1.0
-    if math.isnan(temperature):
+    z, y = outside.logits, outside.labels
+    temperature = math.nan
+    if isinstance(calibrator, Temperature):
+        temperature = calibrator.value
+        scored = Reliability.of_logits(z, y, temperature=temperature)
+    else:
         # In float32 the probability of an unlikely label would round to zero, and its NLL to inf.
         scored = Reliability.of(calibrator(z.astype(np.float64)), y)
-    else:
-        scored = Reliability.of_logits(z, y, temperature=temperature)
     return (
         {"temperature": temperature} | measures(scored) | {"seconds": seconds, "refused": refused}
     )
@@ -361,7 +337,7 @@ def _cost(runs: list[dict[str, Run]]) -> float | None:
     """The time of UTS over that of temperature scaling, where both were run."""
     if not {"uts", "temperature"} <= runs[0].keys():
         return None
-    uts, labeled = (
-        float(np.median([r[name]["seconds"] for r in runs])) for name in ("uts", "temperature")
-    )
-    return uts / labeled
+    seconds = [
+        float(np.median([run[name]["seconds"] for run in runs])) for name in ("uts", "temperature")
+    ]
+    return seconds[0] / seconds[1]

@@ -139,7 +139,7 @@ def read_responses(
         path,
         {"labels": labels, "group": groups, "id": ids},
         where,
-        columns=choices,
+        choices,
         pattern=pattern,
         position=position,
     )
@@ -190,15 +190,19 @@ def bound_effect(log: Log, labels: Any = None, **evidence: Any) -> BoundEffect:
 
 
 def _read(
-    path: Any, named: Mapping[str, str | None], where: Mapping[str, Any] | None, **options: Any
+    path: Any,
+    named: Mapping[str, str | None],
+    where: Mapping[str, Any] | None,
+    choices: Sequence[str] | None = None,
+    **options: Any,
 ) -> Log:
-    found = paths.expand(path, "log")
     fields = {role: name for role, name in named.items() if name is not None}
-    columns = options.pop("columns", None)
-    opened = [
-        open_log(file, paths.base_name(file), fields, columns, where, **options) for file in found
-    ]
-    sources = join_logs(opened)
+    sources = join_logs(
+        [
+            open_log(file, paths.base_name(file), fields, choices, where, **options)
+            for file in paths.expand(path, "log")
+        ]
+    )
     for source in sources:
         warn_counts(source)
     whole = [source.whole() for source in sources]

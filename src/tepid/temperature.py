@@ -417,8 +417,9 @@ class Temperature:
         self, logits: Any, *, engine: "Engine | None" = None, **reading: Any
     ) -> "RiskCoverage":
         """The expected risk of accepted rows at every threshold; `reading` is as in `threshold`."""
-        source = self._open(logits, reading)
-        found: RiskCoverage = decisions().find_risk_coverage(source, _ends(self), engine)
+        found: RiskCoverage = decisions().find_risk_coverage(
+            self._open(logits, reading), _ends(self), verdict=self.verdict, engine=engine
+        )
         return found
 
     def _open(self, logits: Any, reading: Mapping[str, Any]) -> "Source":
@@ -594,17 +595,12 @@ def _checked(stored: dict[str, Any], place: str) -> Temperature:
     for name, (check, must) in _SCHEMA.items():
         if name not in stored or not check(stored[name]):
             raise InputError(f"{place} must have a {name} that {must}, got {stored.get(name)!r}")
+    as_stored = ("method", "samples", "classes", "status", "verdict", "reason", "next_step")
     return Temperature(
         float(stored["temperature"]),
-        stored["method"],
-        samples=stored["samples"],
-        classes=stored["classes"],
+        **{name: stored[name] for name in as_stored},
         implied_accuracy=float(stored["implied_accuracy"]),
-        status=stored["status"],
         interval=_pair(stored["interval"]),
-        verdict=stored["verdict"],
-        reason=stored["reason"],
-        next_step=stored["next_step"],
         helps=None if stored["helps"] is None else float(stored["helps"]),
         evidence={
             name: Contribution(

@@ -10,7 +10,6 @@ import typer
 
 import tepid
 from tepid.cli import console, options
-from tepid.cli.fit import class_names, read_lines
 from tepid.cli.options import FileOptions
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
 
 def ask(
+    *,
     logits: options.Shards,
     out: Annotated[Path, typer.Option("-o", "--output", help="The .csv file to write.")],
     number: Annotated[int, typer.Option("-n", "--number", min=1, help="Number of rows.")] = 25,
@@ -32,11 +32,7 @@ def ask(
     ids: options.Ids = None,
     classes: options.Classes = None,
     seed: options.Seed = 0,
-    columns: options.Columns = None,
-    where: options.Where = None,
-    header: options.Header = None,
-    probabilities: options.Probabilities = False,
-    class_axis: options.ClassAxis = None,
+    reading: FileOptions,
     as_json: options.Json = False,
 ) -> None:
     """Choose random rows to label: writes their ids and an empty column `label`.
@@ -49,9 +45,8 @@ def ask(
     options.check_output(out, *logits, str(texts) if texts else None)
     if out.exists():
         raise tepid.InputError(f"output must not exist, since it may hold labels, got {out}")
-    reading = FileOptions.of(columns, where, header, probabilities, class_axis)
     source = reading.open(logits, ids=ids)
-    names = class_names(classes, source)
+    names = options.class_names(classes, source)
     every = tepid.sources.read_ids(source) if "id" in source.columns else None
     known = {} if labels is None else _known_labels(labels, every, str(source.name))
     sample = choose_rows(source, number + len(known), seed, also=frozenset(known))
@@ -73,10 +68,10 @@ def ask(
         return
     kept = f", {len(known)} of them from {labels}" if known else ""
     console.print_line(f"wrote {len(table)} of {rows} rows to {out}{kept}")
-    said = {"--ids": ids, "--classes": classes, "--columns": columns}
+    said = {"--ids": ids, "--classes": classes, "--columns": reading.columns}
     again = "".join(f" {name} {value}" for name, value in said.items() if value)
-    again += "".join(f" --where {condition}" for condition in where or ())
-    again += " --probabilities" if probabilities else ""
+    again += "".join(f" --where {condition}" for condition in reading.where or ())
+    again += " --probabilities" if reading.probabilities else ""
     console.print_line(
         f"Fill in the column label, then: tepid fit {' '.join(logits)}{again} --labels {out}"
     )
@@ -135,7 +130,7 @@ def choose_rows(
 
 
 def _read_lines(path: Path, rows: int) -> list[str]:
-    lines = read_lines(path)
+    lines = options.read_lines(path)
     if len(lines) != rows:
         raise tepid.InputError(
             f"{path} must have a line for each of the {rows} rows, got {len(lines)}"

@@ -10,11 +10,9 @@ import json
 import math
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -64,11 +62,25 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def table(*columns: str, **options: Any) -> "Table":
-    """A table without rows."""
+def table(
+    *columns: str, title: str | None = None, left: int = 1, padding: int = 2, wrap: bool = True
+) -> "Table":
+    """A table without rows; `left` columns are aligned to the left, the others to the right."""
     from rich.table import Table  # noqa: PLC0415  # see above
 
-    return Table(*columns, **options)
+    drawn = Table(box=None, padding=(0, padding), title=title, title_justify="left")
+    for number, name in enumerate(columns):
+        drawn.add_column(name, justify="left" if number < left else "right", no_wrap=not wrap)
+    return drawn
+
+
+def print_pairs(title: str, pairs: Mapping[str, str], *, wrap: bool = True) -> None:
+    """Print a table of names and values."""
+    drawn = table("", "", title=title, left=2)
+    drawn.show_header, drawn.columns[0].style = False, "bold"
+    for name, value in pairs.items():
+        drawn.add_row(name, value)
+    console().print(drawn, soft_wrap=not wrap)
 
 
 def styled(text: str, style: str = "") -> "Text":
@@ -78,22 +90,7 @@ def styled(text: str, style: str = "") -> "Text":
     return Text(text, style=style)
 
 
-def two_columns(rows: Mapping[str, str], title: str) -> "Table":
-    """A table of names and values."""
-    drawn = table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
-    drawn.add_column(style="bold")
-    drawn.add_column()
-    for name, value in rows.items():
-        drawn.add_row(name, value)
-    return drawn
-
-
 # --- notes
-
-
-class _HasWarnings(Protocol):
-    @property
-    def warnings(self) -> tuple[str, ...]: ...
 
 
 def note(sentence: str) -> None:
@@ -106,16 +103,6 @@ def notes(sentences: Iterable[str]) -> None:
     """Print several notes."""
     for sentence in sentences:
         note(sentence)
-
-
-def note_warnings(calibrator: _HasWarnings) -> None:
-    """Print the verdict on a calibration, or its status unless it is ok, and its warnings."""
-    verdict, status = (getattr(calibrator, name, None) for name in ("verdict", "status"))
-    if verdict is not None:
-        note(f"The verdict on this calibration is {verdict}. {getattr(calibrator, 'reason', '')}")
-    elif status not in (None, "ok"):
-        note(f"The status of this calibration is {status}.")
-    notes(calibrator.warnings)
 
 
 @contextlib.contextmanager
@@ -167,29 +154,23 @@ def with_notes(command: Callable[..., None]) -> Callable[..., None]:
 # --- progress
 
 
-@dataclass
-class _Stage:
-    """One line of the progress: when it was first reported, and how many rows were done then."""
-
-    task: "TaskID"
-    since: float
-    first: int
-    done: int
-
-
 @contextlib.contextmanager
 def threads_with_progress(threads: int | None) -> Iterator["tepid.Threads"]:
     """A thread-pool engine; on a terminal, long work draws its progress, rate and time left."""
     if not sys.stderr.isatty():
         yield tepid.Threads(threads)
         return
-    from rich import progress  # noqa: PLC0415  # see above
+    from rich import progress, text  # noqa: PLC0415  # see above
+
+    class Rate(progress.ProgressColumn):
+        def render(self, task: progress.Task) -> text.Text:
+            return text.Text(f"{task.speed:,.0f}/s" if task.speed else "")
 
     bar = progress.Progress(
         progress.TextColumn("{task.description}", markup=False),
         progress.BarColumn(bar_width=20),
         progress.TaskProgressColumn(),
-        progress.TextColumn("{task.fields[rate]}", markup=False),
+        Rate(),
         progress.TimeRemainingColumn(),
         console=console(stderr=True),
         transient=True,
@@ -208,24 +189,15 @@ def threads_with_progress(threads: int | None) -> Iterator["tepid.Threads"]:
 
 
 def _reporter(bar: "Progress") -> "tepid.engines.Progress":
-    preparing = bar.add_task("preparing", total=None, rate="")
-    stages: dict[str, _Stage] = {}
+    preparing = bar.add_task("preparing", total=None)
+    stages: dict[str, TaskID] = {}
     lock = threading.Lock()
 
     def report(name: str, done: int, total: int | None) -> None:
         with lock:
             bar.update(preparing, visible=False)
-            stage = stages.get(name)
-            if stage is None or done < stage.done:  # new, or the same once more
-                task = bar.add_task(name, total=total, rate="") if stage is None else stage.task
-                stage = stages[name] = _Stage(task, time.monotonic(), done, done)
-            stage.done = done
-            bar.update(stage.task, completed=done, total=total, rate=_rate(stage))
+            if name not in stages:
+                stages[name] = bar.add_task(name, total=total)
+            bar.update(stages[name], completed=done, total=total)
 
     return report
-
-
-def _rate(stage: _Stage) -> str:
-    # The first batch also paid for opening the file and compiling.
-    seconds, rows = time.monotonic() - stage.since, stage.done - stage.first
-    return f"{rows / seconds:,.0f}/s" if rows and seconds else ""

@@ -4,7 +4,7 @@ All three need no labels. The first two write a row for each row of the logits, 
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,38 +14,49 @@ import typer
 
 import tepid
 from tepid.cli import console, options
-from tepid.cli.deploy import check_groups, note_unknown_groups, unknown_groups
-from tepid.cli.fit import class_names
+from tepid.cli.calibrations import check_groups, note_unknown_groups, unknown_groups
 from tepid.cli.options import FileOptions
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from tepid.decisions import Accepted, Interval, Performance, PredictionSets, Threshold
     from tepid.sources import Batch, Source
-    from tepid.sources.writing import Rows
+    from tepid.sources.writing import Lists, Rows
     from tepid.validation import Array
 
-Calibration = Annotated[
-    Path, typer.Option("-c", "--calibration", help="A file that `tepid fit -o` wrote.")
-]
-Written = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", help="A row for each row of the logits: .csv or .parquet."),
-]
-GivenGroups = Annotated[
-    str | None,
-    typer.Option(
-        help="The group of each row: a column or array in the logits' file, or another file."
-    ),
-]
 # A larger confusion matrix does not fit on a screen.
 _MOST_CLASSES = 20
 
 
+@dataclass(frozen=True)
+class RowOptions:
+    """The options that all three commands share: a calibration, and the rows to use it on."""
+
+    logits: options.Shards
+    calibration: Annotated[
+        Path, typer.Option("-c", "--calibration", help="A file that `tepid fit -o` wrote.")
+    ]
+    classes: options.Classes = None
+    sample_weight: options.SampleWeight = None
+    groups: Annotated[
+        str | None, typer.Option(help=f"The group of each row: {options.IN_FILE}.")
+    ] = None
+    threads: options.ThreadCount = None
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """The options of the table that `decide` and `sets` write."""
+
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="A row for each row of the logits: .csv or .parquet."),
+    ] = None
+    ids: options.Ids = None
+
+
 def decide(
-    logits: options.Shards,
-    calibration: Calibration,
+    *,
+    given: RowOptions,
     precision: Annotated[
         float | None,
         typer.Option(help="The precision of accepted rows; 0.95 if no target is given."),
@@ -60,45 +71,29 @@ def decide(
     cautious: Annotated[
         bool, typer.Option("--cautious", help="Write the decisions of the cautious threshold.")
     ] = False,
-    classes: options.Classes = None,
-    out: Written = None,
-    ids: options.Ids = None,
-    sample_weight: options.SampleWeight = None,
-    groups: GivenGroups = None,
-    columns: options.Columns = None,
-    where: options.Where = None,
-    header: options.Header = None,
-    probabilities: options.Probabilities = False,
-    class_axis: options.ClassAxis = None,
-    threads: options.ThreadCount = None,
+    table: TableOptions,
+    reading: FileOptions,
     as_json: options.Json = False,
 ) -> None:
     """Choose which predictions to accept, for a target precision, coverage or cost.
 
     Example: tepid decide logits.npy -c calibration.json --precision 0.95 -o decisions.csv
     """
-    if cautious and out is None:
+    if cautious and table.out is None:
         raise tepid.InputError("--cautious must go with -o, got it alone")
     costs = None if cost is None else _parse_cost(cost)
-    reading = FileOptions.of(columns, where, header, probabilities, class_axis)
-    given = _Given(logits, calibration, classes, sample_weight, groups, ids, out)
-    with given.open(reading, threads) as (rows, engine):
+    with _open_rows(given, table, reading) as rows:
         found = rows.temperature.threshold(
             rows.source, precision=precision, coverage=coverage, cost=costs, per_class=per_class,
-            names=rows.names, engine=engine,
+            names=rows.names, engine=rows.engine,
         )  # fmt: skip
-        if out is not None:
-            rows.write(out, lambda batch: _decide_batch(rows, found, batch, cautious=cautious))
-    if as_json:
-        console.print_json(found.as_dict() | rows.describe(out))
-        return
-    _show_threshold(found)
-    _show_end(found, rows, out)
+        rows.write(lambda batch: _decide_batch(rows, found, batch, cautious=cautious))
+    _show(found, rows, _show_threshold, as_json=as_json)
 
 
 def sets(
-    logits: options.Shards,
-    calibration: Calibration,
+    *,
+    given: RowOptions,
     coverage: Annotated[
         float, typer.Option(help="The share of rows whose set should contain the label.")
     ] = 0.9,
@@ -109,68 +104,36 @@ def sets(
             "conformal prediction."
         ),
     ] = None,
-    classes: options.Classes = None,
-    out: Written = None,
-    ids: options.Ids = None,
-    sample_weight: options.SampleWeight = None,
-    groups: GivenGroups = None,
-    columns: options.Columns = None,
-    where: options.Where = None,
-    header: options.Header = None,
-    probabilities: options.Probabilities = False,
-    class_axis: options.ClassAxis = None,
-    threads: options.ThreadCount = None,
+    table: TableOptions,
+    reading: FileOptions,
     as_json: options.Json = False,
 ) -> None:
     """Find a prediction set for each row: the classes that may be its label.
 
     Example: tepid sets logits.npy -c calibration.json --coverage 0.9 -o sets.csv
     """
-    reading = FileOptions.of(columns, where, header, probabilities, class_axis)
-    given = _Given(logits, calibration, classes, sample_weight, groups, ids, out, labeled)
-    with given.open(reading, threads) as (rows, engine):
+    with _open_rows(given, table, reading, labeled) as rows:
+        column = options.column_name(given.groups)
         found = rows.temperature.prediction_sets(
             rows.source,
             coverage,
-            labeled=reading.open_labeled(labeled, classes=rows.names, groups=given.group_column),
-            engine=engine,
+            labeled=reading.open_labeled(labeled, classes=rows.names, groups=column),
+            engine=rows.engine,
         )
-        if out is not None:
-            rows.write(out, lambda batch: _sets_of_batch(rows, found, batch))
-    if as_json:
-        console.print_json(found.as_dict() | rows.describe(out))
-        return
-    _show_sets(found)
-    _show_end(found, rows, out)
+        rows.write(lambda batch: _sets_of_batch(rows, found, batch))
+    _show(found, rows, _show_sets, as_json=as_json)
 
 
-def performance(
-    logits: options.Shards,
-    calibration: Calibration,
-    classes: options.Classes = None,
-    sample_weight: options.SampleWeight = None,
-    groups: GivenGroups = None,
-    columns: options.Columns = None,
-    where: options.Where = None,
-    header: options.Header = None,
-    probabilities: options.Probabilities = False,
-    class_axis: options.ClassAxis = None,
-    threads: options.ThreadCount = None,
-    as_json: options.Json = False,
-) -> None:
+def performance(*, given: RowOptions, reading: FileOptions, as_json: options.Json = False) -> None:
     """Estimate accuracy, precision, recall and the confusion matrix without labels.
 
     Example: tepid performance logits.npy -c calibration.json
     """
-    reading = FileOptions.of(columns, where, header, probabilities, class_axis)
-    given = _Given(logits, calibration, classes, sample_weight, groups)
-    with given.open(reading, threads) as (rows, engine):
-        found = rows.temperature.expected_performance(rows.source, names=rows.names, engine=engine)
-    if as_json:
-        console.print_json(found.as_dict())
-        return
-    _show_performance(found)
-    _show_end(found, rows, None)
+    with _open_rows(given, TableOptions(), reading) as rows:
+        found = rows.temperature.expected_performance(
+            rows.source, names=rows.names, engine=rows.engine
+        )
+    _show(found, rows, _show_performance, as_json=as_json)
 
 
 def _parse_cost(text: str) -> tuple[float, float]:
@@ -184,46 +147,6 @@ def _parse_cost(text: str) -> tuple[float, float]:
 # --- the rows
 
 
-@dataclass(frozen=True)
-class _Given:
-    """What a command was given, as it was typed."""
-
-    logits: list[str]
-    calibration: Path
-    classes: str | None = None
-    sample_weight: str | None = None
-    groups: str | None = None
-    ids: str | None = None
-    out: Path | None = None
-    labeled: str | None = None
-
-    @property
-    def group_column(self) -> str | None:
-        """The name of the column with the groups, unless they are a file of their own."""
-        in_file = self.groups is not None and tepid.sources.paths.names_file(self.groups)
-        return None if in_file else self.groups
-
-    @contextmanager
-    def open(
-        self, reading: FileOptions, threads: int | None
-    ) -> Iterator[tuple["_Rows", "tepid.Threads"]]:
-        """The rows and the engine; refuses what cannot be written before anything is read."""
-        if self.out is not None:
-            beside = (self.sample_weight, self.groups, self.ids, self.labeled)
-            tepid.sources.writing.check_table_ending(self.out)
-            options.check_output(self.out, *self.logits, str(self.calibration), *beside)
-        temperature = tepid.load(self.calibration)
-        step = temperature.next_step.replace("LOGITS", " ".join(self.logits))
-        temperature = dataclasses.replace(temperature, next_step=step)
-        source = reading.open(
-            self.logits, sample_weight=self.sample_weight, groups=self.groups, ids=self.ids
-        )
-        check_groups(temperature, source)
-        names = class_names(self.classes, source)
-        with console.threads_with_progress(threads) as engine:
-            yield _Rows(temperature, source, names, engine), engine
-
-
 @dataclass
 class _Rows:
     """The rows to decide on; counts those that are written."""
@@ -232,20 +155,22 @@ class _Rows:
     source: "Source"
     names: list[str] | None
     engine: "tepid.Threads"
+    out: Path | None
     written: int = 0
     unknown: int = 0
 
-    def write(self, out: Path, of: Any) -> None:
-        """Write the table that `of` makes of each batch."""
-        self.written = tepid.sources.write_table(out, self._tables(of))
+    def write(self, of: "Callable[[Batch], Rows]") -> None:
+        """Write the table that `of` makes of each batch, if an output was named."""
+        if self.out is not None:
+            self.written = tepid.sources.write_table(self.out, self._tables(of))
 
-    def _tables(self, of: Any) -> "Iterator[Rows]":
+    def _tables(self, of: "Callable[[Batch], Rows]") -> "Iterator[Rows]":
         size = tepid.shapes.rows_per_batch(self.temperature.classes)
         rows = self.source.select(weight=False, ids=True)
         done = 0
         for batch in rows.batches(size):
             try:
-                yield {"id": batch.numbers() if batch.id is None else batch.id} | of(batch)
+                yield {"id": batch.numbers() if batch.id is None else batch.id, **of(batch)}
             except tepid.errors.RowError as error:
                 raise batch.locate(error) from None
             self.unknown += unknown_groups(self.temperature, batch)
@@ -259,21 +184,36 @@ class _Rows:
 
         return classes if self.names is None else np.array(self.names)[classes]
 
-    def describe(self, out: Path | None) -> dict[str, Any]:
-        """What was written, for JSON."""
-        return {} if out is None else {"output": str(out), "written": self.written}
+
+@contextmanager
+def _open_rows(
+    given: RowOptions, table: TableOptions, reading: FileOptions, labeled: str | None = None
+) -> Iterator[_Rows]:
+    """The rows and their engine; refuses what cannot be written before anything is read."""
+    if table.out is not None:
+        beside = (given.sample_weight, given.groups, table.ids, labeled)
+        tepid.sources.writing.check_table_ending(table.out)
+        options.check_output(table.out, *given.logits, given.calibration, *beside)
+    temperature = tepid.load(given.calibration)
+    step = temperature.next_step.replace("LOGITS", " ".join(given.logits))
+    temperature = dataclasses.replace(temperature, next_step=step)
+    source = reading.open(
+        given.logits, sample_weight=given.sample_weight, groups=given.groups, ids=table.ids
+    )
+    check_groups(temperature, source)
+    names = options.class_names(given.classes, source)
+    with console.threads_with_progress(given.threads) as engine:
+        yield _Rows(temperature, source, names, engine, table.out)
 
 
-def _decide_batch(
-    rows: _Rows, found: "Threshold", batch: "Batch", *, cautious: bool
-) -> dict[str, Any]:
+def _decide_batch(rows: _Rows, found: "Threshold", batch: "Batch", *, cautious: bool) -> "Rows":
     p, _ = tepid.decisions.calibrated(batch.logits, found.temperatures, groups=batch.group)
     predicted, confidence = p.argmax(axis=1), p.max(axis=1)
     accepted = found.accept(confidence, predicted, cautious=cautious)
     return {"prediction": rows.name(predicted), "confidence": confidence, "accepted": accepted}
 
 
-def _sets_of_batch(rows: _Rows, found: "PredictionSets", batch: "Batch") -> dict[str, Any]:
+def _sets_of_batch(rows: _Rows, found: "PredictionSets", batch: "Batch") -> "Rows":
     table = {"set": _lists(rows, found(batch.logits, groups=batch.group))}
     if found.conformal is not None:
         inside = found.conformal(batch.logits, groups=batch.group)
@@ -281,28 +221,39 @@ def _sets_of_batch(rows: _Rows, found: "PredictionSets", batch: "Batch") -> dict
     return table
 
 
-def _lists(rows: _Rows, inside: "Array") -> Any:
+def _lists(rows: _Rows, inside: "Array") -> "Lists":
     return tepid.sources.writing.Lists(rows.name(inside.nonzero()[1]), inside.sum(axis=1))
 
 
 # --- the screen
 
 
-def _show_end(
-    found: "Threshold | PredictionSets | Performance", rows: _Rows, out: Path | None
+def _show(
+    found: "Threshold | PredictionSets | Performance",
+    rows: _Rows,
+    show: Callable[[Any], None],
+    *,
+    as_json: bool,
 ) -> None:
+    """Print what was found by `show`, what it rests on, and what was written; or JSON."""
+    if as_json:
+        written = {} if rows.out is None else {"output": str(rows.out), "written": rows.written}
+        console.print_json(found.as_dict() | written)
+        return
+    show(found)
     t = rows.temperature
     trust = f"verdict: {found.verdict}. {t.reason}" if found.verdict else f"status: {t.status}"
     console.print_line(f"T = {t.value:.4g}; {trust}")
     console.print_line(f"assumption: {found.assumption}")
     console.notes(t.warnings)
     note_unknown_groups(rows.unknown)
-    if out is not None:
-        console.print_line(f"wrote {rows.written} rows to {out}")
+    if rows.out is not None:
+        console.print_line(f"wrote {rows.written} rows to {rows.out}")
 
 
 def _show_threshold(found: "Threshold") -> None:
-    table = _table(found.wanted, "", "threshold", "rows accepted", "expected precision", "interval")
+    columns = ("threshold", "rows accepted", "expected precision", "interval")
+    table = console.table("", *columns, title=found.wanted)
     table.add_row("threshold", *_accepted_cells(found.accepted))
     table.add_row("cautious", *_accepted_cells(found.cautious))
     screen = console.console()
@@ -310,10 +261,7 @@ def _show_threshold(found: "Threshold") -> None:
     if found.cost is not None:
         console.print_line(f"expected cost per row: {found.cost:.4g}")
     if found.classes:
-        by_class = _table(
-            "by predicted class", "class", "threshold", "rows accepted", "expected precision",
-            "interval", "cautious",
-        )  # fmt: skip
+        by_class = console.table("class", *columns, "cautious", title="by predicted class")
         for name, each in found.classes.items():
             careful = each.cautious.threshold
             by_class.add_row(
@@ -348,40 +296,30 @@ def _show_sets(found: "PredictionSets") -> None:
         level = f"{found.conformal.level:.4g}, from {found.conformal.labeled} labeled rows"
         rows["split conformal level"] = level
     title = f"sets that contain the label in {100 * found.wanted:g} % of rows"
-    console.console().print(console.two_columns(rows, title))
+    console.print_pairs(title, rows)
 
 
 def _show_performance(found: "Performance") -> None:
-    measures = {
+    overall = {
         "accuracy": found.accuracy, "log loss": found.log_loss, "Brier score": found.brier,
         "ROC AUC": found.roc_auc, "average precision": found.average_precision,
     }  # fmt: skip
-    table = _table("expected performance", "", "expected", "95 % interval")
-    for name, value in measures.items():
+    table = console.table("", "expected", "95 % interval", title="expected performance")
+    for name, value in overall.items():
         if value is not None:
             table.add_row(name, f"{value.value:.4f}", _ends(value))
     screen = console.console()
     screen.print(table)
-    by_class = _table("classes", "class", "precision", "recall", "F1", "share", "predicted")
+    columns = ("class", "precision", "recall", "F1", "share", "predicted")
+    by_class = console.table(*columns, title="classes")
     for name, each in found.classes.items():
-        values = ("" if v is None else f"{v.value:.3f}" for v in _measures(each))
+        measures = (each.precision, each.recall, each.f1)
+        values = ("" if v is None else f"{v.value:.3f}" for v in measures)
         by_class.add_row(name, *values, f"{each.share:.4f}", f"{each.predicted:.4f}")
     screen.print(by_class)
     if found.confusion is not None and len(found.classes) <= _MOST_CLASSES:
         title = "expected confusion matrix: rows are classes, columns are predictions"
-        confusion = _table(title, "", *found.classes)
+        confusion = console.table("", *found.classes, title=title)
         for name, row in zip(found.classes, found.confusion.tolist(), strict=True):
             confusion.add_row(name, *(f"{value:.0f}" for value in row))
         screen.print(confusion)
-
-
-def _measures(each: Any) -> tuple["Interval | None", ...]:
-    return each.precision, each.recall, each.f1
-
-
-def _table(title: str, first: str, *others: str) -> "Table":
-    table = console.table(box=None, padding=(0, 2), title=title, title_justify="left")
-    table.add_column(first)
-    for name in others:
-        table.add_column(name, justify="right")
-    return table

@@ -16,13 +16,16 @@ import typer
 
 import tepid
 from tepid.cli import console, options
-from tepid.cli.fit import (
+from tepid.cli.calibrations import (
     Calibrator,
-    EvidenceOptions,
+    check_groups,
     load_calibration,
-    parse_accuracy,
+    note_unknown_groups,
+    note_warnings,
     show_temperature,
+    unknown_groups,
 )
+from tepid.cli.fit import EVIDENCE, EvidenceOptions
 from tepid.cli.options import FileOptions
 
 if TYPE_CHECKING:
@@ -30,12 +33,15 @@ if TYPE_CHECKING:
     from tepid.validation import Array
 
 _FORMATS = ("npy", "csv", "parquet")
+# The options of `tepid onnx` that say how to fit a temperature.
+_WITH_DATA = (*EVIDENCE, "--classes", "--save-calibration")
 
 
 # --- tepid apply
 
 
 def apply(
+    *,
     calibration: Annotated[Path, typer.Argument(help="A file that `tepid fit -o` wrote.")],
     logits: options.Shards,
     out: Annotated[
@@ -51,11 +57,7 @@ def apply(
         typer.Option("--format", help="File format in an output folder: npy, csv or parquet."),
     ] = None,
     groups: options.Groups = None,
-    columns: options.Columns = None,
-    where: options.Where = None,
-    header: options.Header = None,
-    probabilities: options.Probabilities = False,
-    class_axis: options.ClassAxis = None,
+    reading: FileOptions,
     threads: options.ThreadCount = None,
     as_json: options.Json = False,
 ) -> None:
@@ -66,7 +68,7 @@ def apply(
     others = [str(calibration), *([] if groups is None else [groups])]
     targets = None
     if out.is_dir() or not out.suffix:
-        if class_axis is not None:
+        if reading.class_axis is not None:
             raise tepid.InputError("--class-axis must go with one file to write, got a folder")
         targets = _target_files(out, logits, form, others)
     else:
@@ -75,8 +77,7 @@ def apply(
         options.check_output(out, *logits, *others)
         tepid.sources.writing.check_ending(out)
     calibrator = load_calibration(calibration)
-    console.note_warnings(calibrator)
-    reading = FileOptions.of(columns, where, header, probabilities, class_axis)
+    note_warnings(calibrator)
     source = reading.open(logits, groups=groups)
     check_groups(calibrator, source)
     if isinstance(calibrator, tepid.Temperature):
@@ -84,7 +85,7 @@ def apply(
     with console.threads_with_progress(threads) as engine:
         application = _Application(calibrator, engine, source)
         if targets is None:
-            application.write(source, out, class_axis)
+            application.write(source, out, reading.class_axis)
         else:
             application.write_each(source.files(), targets)
     rows = application.rows
@@ -126,35 +127,6 @@ def _target_name(name: str, form: str | None) -> str:
     ending = paths.suffix(name)
     same = "parquet" if ending in paths.ARROW else "csv" if ending in paths.TEXT else "npy"
     return f"{name[: len(name) - len(ending)]}.{form or same}"
-
-
-def check_groups(calibrator: Calibrator, source: "Source") -> None:
-    """Refuse groups that the calibration does not have; note that its groups are not used."""
-    if getattr(calibrator, "label_names", ()):
-        return
-    groups = getattr(calibrator, "groups", {})
-    if source.grouped and not groups:
-        raise tepid.InputError(
-            "--groups must go with a calibration that has groups, got one without"
-        )
-    if groups and not source.grouped:
-        console.note(
-            "The calibration has groups; without --groups every row gets the T of all rows."
-        )
-
-
-def unknown_groups(calibrator: Calibrator, batch: "tepid.sources.Batch") -> int:
-    """Number of rows whose group was not fitted."""
-    if batch.group is None:
-        return 0
-    groups = getattr(calibrator, "groups", {})
-    return sum(name not in groups for name in batch.group)
-
-
-def note_unknown_groups(rows: int) -> None:
-    """Print how many rows get the temperature of all rows."""
-    if rows:
-        console.note(f"{rows} rows are of groups that were not fitted and get the T of all rows.")
 
 
 class _Application:
@@ -215,6 +187,8 @@ class _Application:
 
 
 def onnx(
+    *,
+    context: typer.Context,
     model: Annotated[Path, typer.Argument(help="A trained classifier as an .onnx file.")],
     out: Annotated[Path, typer.Option("-o", "--output", help="The calibrated model to write.")],
     calibration: options.Calibration = None,
@@ -228,15 +202,7 @@ def onnx(
     keep_logits: Annotated[
         bool, typer.Option("--keep-logits", help="Output calibrated logits, not probabilities.")
     ] = False,
-    labels: options.AllLabels = None,
-    labeled: options.LabeledRows = None,
-    accuracy: options.Accuracy = None,
-    models: options.Models = None,
-    reference: options.Reference = None,
-    source: options.OlderSet = None,
-    classes: options.Classes = None,
-    multilabel: options.Multilabel = False,
-    per_label: options.PerLabel = False,
+    evidence: EvidenceOptions,
     save_calibration: Annotated[
         Path | None, typer.Option(help="Where to save the temperature as JSON.")
     ] = None,
@@ -252,15 +218,9 @@ def onnx(
 
     Example: tepid onnx model.onnx --data images.npy --accuracy 0.93 -o calibrated.onnx
     """
-    evidence = EvidenceOptions(
-        labels, labeled, accuracy, tuple(models or ()), reference, source, classes=classes,
-        multilabel=multilabel, per_label=per_label,
-    )  # fmt: skip
-    extra = evidence.given()
+    _check_origin(calibration, data, options.given_options(context))
     if save_calibration is not None:
-        extra.append("--save-calibration")
         options.check_suffix(save_calibration, ".json")
-    _check_origin(calibration, data, extra)
     _check_evidence(evidence)
     for path in filter(None, (out, save_calibration)):
         options.check_output(path, model, calibration, data, *evidence.files)
@@ -301,19 +261,20 @@ def _import_onnx() -> ModuleType:
         raise tepid.InputError(str(error)) from None
 
 
-def _check_origin(calibration: Path | None, data: str | None, extra: list[str]) -> None:
+def _check_origin(calibration: Path | None, data: str | None, given: list[str]) -> None:
     """Raise unless the temperature is either loaded or fitted."""
     if (calibration is None) == (data is None):
         got = "neither" if data is None else "both"
         raise tepid.InputError(f"temperature must come from --calibration or --data, got {got}")
-    if calibration is not None and extra:
-        raise tepid.InputError(f"{extra[0]} must go with --data, got it with --calibration")
+    if calibration is not None:
+        for name in given:
+            if name in _WITH_DATA:
+                raise tepid.InputError(f"{name} must go with --data, got it with --calibration")
 
 
 def _check_evidence(evidence: EvidenceOptions) -> None:
     """Raise where evidence cannot be used, before the model is run, which takes longest."""
-    if evidence.accuracy is not None:
-        parse_accuracy(evidence.accuracy)
+    evidence.parse_accuracy()
     paths = tepid.sources.paths
     for given in evidence.files:
         if given is not None and paths.names_file(given):
@@ -334,12 +295,11 @@ def _fit_outputs(
     ):
         path = Path(folder) / "logits.npy"
         tepid.sources.write_batches(path, _report_rows(outputs, engine))
-        labels = None if evidence.answers or evidence.splits else evidence.labels
-        names = evidence.class_names
+        labels, names = evidence.label_column, evidence.class_names
         rows = tepid.open_source(path, labels=labels, classes=names).renamed("logits")
         # The rows are flat, but labels (n, K, …) beside them are not.
         reading = FileOptions(class_axis=class_axis if evidence.splits else None)
-        return evidence.calibrate(rows, reading, engine, [str(path)])
+        return evidence.calibrate(rows, reading, engine, logits=[str(path)])
 
 
 def _report_rows(outputs: "Iterator[Array]", engine: "tepid.Threads") -> "Iterator[Array]":

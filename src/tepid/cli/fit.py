@@ -1,26 +1,23 @@
-"""`tepid fit`: from what is known to a calibration.
+"""`tepid fit`, and `tepid summarize` and `tepid merge`, which write sums for it.
 
 `EvidenceOptions` turns options into the arguments of `tepid.calibrate`.
 """
 
-import importlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 import tepid
 from tepid.cli import console, options
+from tepid.cli.calibrations import show_temperature, uncalibrated
 from tepid.cli.options import EngineOptions, FileOptions
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from tepid.engines import Engine
+    from tepid.methods.accuracy import Accuracy
     from tepid.sources import Source
-    from tepid.validation import Array
 
 # The exact methods of the literature that fit one number.
 EXACT = ("uts", "temperature", "accuracy")
@@ -28,20 +25,13 @@ EXACT = ("uts", "temperature", "accuracy")
 SCALING = (
     "vector", "matrix", "histogram", "isotonic", "bbq", "ensemble", "beta", "dirichlet",
 )  # fmt: skip
+# The options that state evidence. `--groups` and `--classes` go with every method.
+EVIDENCE = (
+    "--labels", "--labeled", "--accuracy", "--models", "--reference", "--source", "--multilabel",
+    "--per-label", "--ids", "--clusters",
+)  # fmt: skip
 # From this many classes on, fitting a matrix takes minutes.
 _MANY_CLASSES = 500
-
-
-class Calibrator(Protocol):
-    """A temperature or a calibrator of `tepid.scaling`."""
-
-    @property
-    def classes(self) -> int: ...  # noqa: D102
-
-    @property
-    def warnings(self) -> tuple[str, ...]: ...  # noqa: D102
-
-    def __call__(self, *logits: Any, **options: Any) -> Any: ...  # noqa: D102
 
 
 # --- options to evidence
@@ -51,165 +41,141 @@ class Calibrator(Protocol):
 class EvidenceOptions:
     """The options of `tepid fit` and `tepid onnx` that state what is known, as they were typed."""
 
-    labels: str | None = None
-    labeled: str | None = None
-    accuracy: str | None = None
-    models: tuple[str, ...] = ()
-    reference: str | None = None
-    source: str | None = None
-    ids: str | None = None
-    classes: str | None = None
-    groups: str | None = None
-    clusters: str | None = None
-    multilabel: bool = False
-    per_label: bool = False
+    labels: options.AllLabels = None
+    labeled: Annotated[
+        str | None,
+        typer.Option(
+            help="Labeled rows that are not among the logits: a file with `logits` and `labels`."
+        ),
+    ] = None
+    accuracy: Annotated[
+        str | None,
+        typer.Option(
+            help="The model's accuracy: 0.93, 93%, 0.93±0.01 (or +-), 186/200, 0.91..0.95."
+        ),
+    ] = None
+    models: options.Models = None
+    reference: options.Reference = None
+    source: options.OlderSet = None
+    classes: options.Classes = None
+    multilabel: Annotated[
+        bool,
+        typer.Option(
+            "--multilabel", help="Multi-label: a sigmoid per column, and one T for all columns."
+        ),
+    ] = False
+    per_label: Annotated[
+        bool, typer.Option("--per-label", help="Like --multilabel, with one T per label.")
+    ] = False
 
     @property
     def files(self) -> tuple[str | None, ...]:
         """Every input that may be a file."""
-        each = self.labels, self.labeled, self.reference, self.source, self.groups, self.clusters
-        return *each, *self.models
-
-    def given(self) -> list[str]:
-        """The names of the options that were given."""
-        return [f"--{name.replace('_', '-')}" for name, value in vars(self).items() if value]
+        return self.labels, self.labeled, self.reference, self.source, *(self.models or ())
 
     @property
-    def splits(self) -> Any:
+    def splits(self) -> bool | Literal["per-label"]:
         """The argument `multilabel` of `tepid.calibrate`."""
         return "per-label" if self.per_label else self.multilabel
-
-    def check_report(self, report: Path | None) -> None:
-        """Raise if a report is wanted of rows that it cannot show."""
-        if self.splits and report is not None:
-            raise tepid.InputError("--report must go with rows of one label, got --multilabel")
-
-    def calibrate(
-        self, rows: "Source", reading: FileOptions, engine: "Engine", logits: Sequence[str] = ()
-    ) -> "tepid.Temperature":
-        """The temperature of all evidence on rows that are open; `logits` is where they are."""
-        with console.without_calibration_warnings():
-            return tepid.calibrate(
-                rows,
-                self._open_labels(reading, logits) if self.splits else self.answers,
-                labeled=self._open_labeled(reading),
-                accuracy=None if self.accuracy is None else parse_accuracy(self.accuracy),
-                models=[self._open_model(path, reading) for path in self.models],
-                reference=self._open_reference(reading),
-                source=self._open_source(reading),
-                classes=self.class_names,
-                multilabel=self.splits,
-                engine=engine,
-            )
 
     @property
     def answers(self) -> str | None:
         """The file of labels by id, if `--labels` names one."""
-        by_id = (
-            self.labels is not None and not self.splits and tepid.sources.is_answers(self.labels)
-        )
-        return self.labels if by_id else None
+        if self.labels is None or self.splits or not tepid.sources.is_answers(self.labels):
+            return None
+        return self.labels
+
+    @property
+    def label_column(self) -> str | None:
+        """The labels to open with the logits: not those by id, and not those of several labels."""
+        return None if self.answers or self.splits else self.labels
 
     @property
     def class_names(self) -> list[str] | None:
         """The names of the classes."""
-        return None if self.classes is None else read_classes(self.classes)
+        return None if self.classes is None else options.read_classes(self.classes)
 
-    def _open_labels(self, reading: FileOptions, logits: Sequence[str]) -> "Source | None":
+    def parse_accuracy(self) -> "Accuracy | None":
+        """The accuracy; raises if it cannot be read."""
+        from tepid.methods.accuracy import parse_accuracy  # noqa: PLC0415  # NumPy
+
+        return None if self.accuracy is None else parse_accuracy(self.accuracy)
+
+    def calibrate(
+        self,
+        rows: "Source",
+        reading: FileOptions,
+        engine: "Engine",
+        *,
+        logits: list[str],
+        ids: str | None = None,
+        groups: str | None = None,
+    ) -> "tepid.Temperature":
+        """The temperature of all evidence on rows that are open; `logits` is where they are."""
+        names = self.class_names
+        if self.splits:
+            labels: Any = self._open_labels(reading, logits)
+            labeled: Any = _open_pair(self.labeled, reading)
+            source: Any = _open_pair(self.source, reading)
+        else:
+            labels = self.answers
+            column = options.column_name(groups)
+            labeled = reading.open_labeled(self.labeled, classes=names, groups=column)
+            source = reading.open_labeled(self.source, classes=names)
+        with console.without_calibration_warnings():
+            return tepid.calibrate(
+                rows,
+                labels,
+                labeled=labeled,
+                accuracy=self.parse_accuracy(),
+                models=[reading.open_other(path, ids=ids) for path in self.models or ()],
+                reference=self._open_reference(reading, ids),
+                source=source,
+                classes=names,
+                multilabel=self.splits,
+                engine=engine,
+            )
+
+    def _open_labels(self, reading: FileOptions, logits: list[str]) -> "Source | None":
         """The labels (n, K) of multi-label rows: a file, or columns of the logits' table."""
         if self.labels is None:
             return None
-        if _names_file(self.labels):
+        if tepid.sources.paths.names_file(self.labels):
             return FileOptions(class_axis=reading.class_axis).open(self.labels)
-        return replace(reading, columns=self.labels, probabilities=False).open(list(logits))
+        return replace(reading, columns=self.labels, probabilities=False).open(logits)
 
-    def _open_source(self, reading: FileOptions) -> Any:
-        if self.splits:
-            return _open_multilabel_pair(self.source, reading)
-        return reading.open_labeled(self.source, classes=self.class_names)
-
-    def _open_labeled(self, reading: FileOptions) -> Any:
-        if self.splits:
-            return _open_multilabel_pair(self.labeled, reading)
-        named = None if self.groups is None or _names_file(self.groups) else self.groups
-        return reading.open_labeled(self.labeled, classes=self.class_names, groups=named)
-
-    def _open_reference(self, reading: FileOptions) -> Any:
-        if self.reference is None:
-            return None
-        if tepid.sources.is_answers(self.reference) or tepid.sources.holds_classes(self.reference):
-            return self.reference
-        return self._open_model(self.reference, reading)
-
-    def _open_model(self, path: str, reading: FileOptions) -> Any:
-        return reading.open_other(path, ids=self.ids)
+    def _open_reference(self, reading: FileOptions, ids: str | None) -> "Source | str | None":
+        path = self.reference
+        if path is None or tepid.sources.is_answers(path) or tepid.sources.holds_classes(path):
+            return path
+        return reading.open_other(path, ids=ids)
 
 
-def _open_multilabel_pair(path: str | None, reading: FileOptions) -> Any:
+def _open_pair(path: str | None, reading: FileOptions) -> "tuple[Source, Source] | None":
     """The members or columns `logits` and `labels` of a file, both (n, K)."""
     if path is None:
         return None
-    each = []
-    for name in ("logits", "labels"):
-        values = replace(reading, columns=None, probabilities=False)
-        each.append(values.open_other(f"{path}#{name}"))
-    return tuple(each)
-
-
-def read_classes(text: str) -> list[str]:
-    """The names of classes: separated by commas, or the lines of a text file."""
-    names = read_lines(Path(text)) if Path(text).is_file() else text.split(",")
-    return [name.strip() for name in names if name.strip()]
-
-
-def class_names(text: str | None, source: "Source") -> list[str] | None:
-    """The names of the classes of a source: those given, or those of its columns."""
-    if text is None:
-        return [str(name) for name in source.names or ()] or None
-    names = read_classes(text)
-    if source.classes is not None and len(names) != source.classes:
-        raise tepid.InputError(
-            f"--classes must name the {source.classes} classes of the logits, got {len(names)}"
-        )
-    return names
-
-
-def read_lines(path: Path) -> list[str]:
-    """The lines of a text file."""
-    importlib.import_module("tepid.store").check_regular(path)
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except ValueError:
-        raise tepid.InputError(f"{path} must be text in UTF-8, got another file") from None
-    return text.removesuffix("\n").split("\n")
-
-
-def parse_accuracy(text: str) -> Any:
-    """An accuracy as it was typed."""
-    return importlib.import_module("tepid.methods.accuracy").parse_accuracy(text)
-
-
-def _names_file(text: str) -> bool:
-    return bool(tepid.sources.paths.names_file(text))
+    plain = replace(reading, columns=None, probabilities=False)
+    return plain.open_other(f"{path}#logits"), plain.open_other(f"{path}#labels")
 
 
 # --- tepid fit
 
 
 def fit(
+    *,
+    context: typer.Context,
     logits: options.SomeShards = None,
-    labels: options.AllLabels = None,
-    labeled: options.LabeledRows = None,
-    accuracy: options.Accuracy = None,
-    models: options.Models = None,
-    reference: options.Reference = None,
-    source: options.OlderSet = None,
+    evidence: EvidenceOptions,
     ids: options.Ids = None,
-    classes: options.Classes = None,
     groups: options.Groups = None,
-    clusters: options.Clusters = None,
-    multilabel: options.Multilabel = False,
-    per_label: options.PerLabel = False,
+    clusters: Annotated[
+        str | None,
+        typer.Option(
+            help="The image, patient or other unit of each row, if rows are not independent: "
+            f"{options.IN_FILE}."
+        ),
+    ] = None,
     method: Annotated[
         str | None,
         typer.Option(
@@ -219,52 +185,31 @@ def fit(
     out: options.Output = None,
     report: Annotated[Path | None, typer.Option(help="Also write a report: an .html file.")] = None,
     sample_weight: options.SampleWeight = None,
-    columns: options.Columns = None,
-    where: options.Where = None,
-    header: options.Header = None,
-    probabilities: options.Probabilities = False,
-    class_axis: options.ClassAxis = None,
+    reading: FileOptions,
     summary: Annotated[
         Path | None, typer.Option(help="Fit to a file that `tepid merge` wrote, without rows.")
     ] = None,
-    threads: options.ThreadCount = None,
-    engine: options.EngineName = "threads",
-    scheduler: options.Scheduler = None,
+    engines: EngineOptions,
     as_json: options.Json = False,
 ) -> None:
     """Fit a temperature to logits and other evidence: labels, an accuracy, other models.
 
     Example: tepid fit logits.npy --accuracy 186/200 -o calibration.json
     """
-    reading = FileOptions.of(columns, where, header, probabilities, class_axis)
-    evidence = EvidenceOptions(
-        labels, labeled, accuracy, tuple(models or ()), reference, source, ids, classes, groups,
-        clusters, multilabel, per_label,
-    )  # fmt: skip
-    _check_outputs(out, report, method, (*(logits or ()), sample_weight, *evidence.files))
-    evidence.check_report(report)
-    engine_options = EngineOptions(threads, engine, scheduler)
-    engine_options.check()
-    _check_method(method, evidence, engine, summed=summary is not None)
+    inputs = (*(logits or ()), sample_weight, groups, clusters, *evidence.files)
+    _check_outputs(out, report, method, evidence, inputs)
+    given = options.given_options(context)
+    if method is not None:
+        _check_method(method, evidence, engines.engine, given)
     if summary is not None:
-        beside = {"--sample-weight": sample_weight, "--report": report, "logits": logits}
-        need_rows = [
-            *(name for name in evidence.given() if name != "--accuracy"),
-            *(name for name, value in beside.items() if value),
-            *reading.given,
-            *(["--engine"] if engine != "threads" else []),
-        ]
-        if need_rows:
-            raise tepid.InputError(
-                f"--summary must go without {need_rows[0]}, which needs rows, got both"
-            )
-        show_fit(_fit_summary(summary, method, accuracy), out, as_json=as_json)
+        _check_summary(given)
+        show_fit(_fit(tepid.Summaries.load(summary), method, evidence), out, as_json=as_json)
         return
     if not logits:
         raise tepid.InputError("logits must be given, got neither them nor a --summary")
     data = reading.open(
         logits,
-        labels=None if evidence.answers or evidence.splits else labels,
+        labels=evidence.label_column,
         classes=evidence.class_names,
         sample_weight=sample_weight,
         groups=groups,
@@ -276,12 +221,12 @@ def fit(
     if method in SCALING:
         _fit_scaling(data, method, out, as_json=as_json)
         return
-    with engine_options.start() as started:
+    with engines.start() as engine:
 
         def fit_rows(rows: "Source") -> "tepid.Temperature":
-            if method is None:
-                return evidence.calibrate(rows, reading, started, logits)
-            return _fit_exact(method, rows, accuracy, started)
+            if method is not None:
+                return _fit(rows, method, evidence, engine)
+            return evidence.calibrate(rows, reading, engine, logits=logits, ids=ids, groups=groups)
 
         result = fit_rows(data)
         halved = tepid.sources.logs.halved(data)
@@ -291,65 +236,72 @@ def fit(
                 f"{fit_rows(halved).value:.4f} instead of {result.value:.4f}."
             )
         if report is not None:
-            tepid.report.write(report, data, temperatures=[result], engine=started)
+            tepid.report.write(report, data, temperatures=[result], engine=engine)
     show_fit(result, out, report, as_json=as_json, logits=" ".join(logits), labels=evidence.answers)
 
 
-def _fit_exact(
-    method: str, rows: Any, accuracy: str | None, engine: "Engine | None"
+def _fit(
+    rows: "Source | tepid.Summaries",
+    method: str | None,
+    evidence: EvidenceOptions,
+    engine: "Engine | None" = None,
 ) -> "tepid.Temperature":
+    """A temperature by an exact method or, of summaries, by `calibrate`."""
     if method == "uts":
         return tepid.uts(rows, engine=engine)
     if method == "temperature":
         return tepid.temperature_scaling(rows, engine=engine)
-    return tepid.match_accuracy(rows, parse_accuracy(accuracy or ""), engine=engine)
-
-
-def _fit_summary(path: Path, method: str | None, accuracy: str | None) -> "tepid.Temperature":
-    summaries = tepid.Summaries.load(path)
-    if method is not None:
-        return _fit_exact(method, summaries, accuracy, None)
-    known = None if accuracy is None else parse_accuracy(accuracy)
+    if method == "accuracy":
+        return tepid.match_accuracy(rows, evidence.parse_accuracy() or 0.0, engine=engine)
     with console.without_calibration_warnings():
-        return tepid.calibrate(summaries, accuracy=known)
+        return tepid.calibrate(rows, accuracy=evidence.parse_accuracy())
 
 
 def _check_outputs(
-    out: Path | None, report: Path | None, method: str | None, inputs: tuple[str | None, ...]
+    out: Path | None,
+    report: Path | None,
+    method: str | None,
+    evidence: EvidenceOptions,
+    inputs: tuple[str | None, ...],
 ) -> None:
     if out is not None:
         options.check_output(out, *inputs)
         options.check_suffix(out, ".npz" if method in SCALING else ".json")
-    if report is not None:
-        if method in SCALING:
-            raise tepid.InputError(f"--report must go with a temperature, got --method {method}")
-        options.check_suffix(report, ".html", ".htm", what="report")
-        options.check_output(report, *inputs)
-
-
-def _check_method(
-    method: str | None, evidence: EvidenceOptions, engine: str, *, summed: bool
-) -> None:
-    """Raise unless a method alone gets the evidence that it uses, and no other.
-
-    Summaries have the labels in them.
-    """
-    if method is None:
+    if report is None:
         return
+    if method in SCALING:
+        raise tepid.InputError(f"--report must go with a temperature, got --method {method}")
+    if evidence.splits:
+        raise tepid.InputError("--report must go with rows of one label, got --multilabel")
+    options.check_suffix(report, ".html", ".htm", what="report")
+    options.check_output(report, *inputs)
+
+
+def _check_summary(given: list[str]) -> None:
+    allowed = ("--summary", "--method", "--accuracy", "--output", "--threads", "--json")
+    for name in given:
+        if name not in allowed:
+            raise tepid.InputError(f"--summary must go without {name}, which needs rows, got both")
+
+
+def _check_method(method: str, evidence: EvidenceOptions, engine: str, given: list[str]) -> None:
+    """Raise unless a method gets the evidence that it uses, and no other."""
     if method not in (*EXACT, *SCALING):
         known = ", ".join((*EXACT, *SCALING))
         raise tepid.InputError(f"--method must be one of {known}, got {method}")
+    summed = "--summary" in given
     if summed and method in SCALING:
         raise tepid.InputError(
             f"--summary must go without --method {method}, which needs rows, got both"
         )
+    # Summaries have the labels in them.
     needed = {"uts": None, "accuracy": "--accuracy"}.get(method, None if summed else "--labels")
-    given = set(evidence.given()) - {"--groups", "--classes"}
-    if method in ("temperature", "accuracy"):
-        given.discard("--clusters")  # they widen the interval
     if needed is not None and needed not in given:
         raise tepid.InputError(f"--method {method} must go with {needed}, got it alone")
-    other = sorted(given - {needed})
+    allowed = {needed}
+    if method in ("temperature", "accuracy"):
+        allowed.add("--clusters")  # they widen the interval
+    other = [name for name in given if name in EVIDENCE and name not in allowed]
     if other:
         raise tepid.InputError(f"--method {method} must go without {other[0]}, got both")
     if evidence.answers is not None:
@@ -381,82 +333,6 @@ def show_fit(
         console.print_line(f"wrote {path}")
 
 
-def show_temperature(
-    result: "tepid.Temperature", logits: str = "LOGITS", labels: str | None = None
-) -> None:
-    """Print a temperature, its evidence and groups, the verdict and its warnings.
-
-    The next step names `logits` and `labels`, the file of labels by id if there is one.
-    """
-    rows = {
-        "temperature": f"{result.value:.4f}",
-        "95 % interval": "",
-        "method": result.method,
-        "status": result.status,
-        "implied accuracy": f"{100 * result.implied_accuracy:.2f} %",
-        "rows × classes": f"{result.samples} × {result.classes}",
-    }
-    if result.label_names:
-        k = len(result.label_names)
-        rows["rows × labels"] = f"{result.samples // k} × {k}"
-        del rows["rows × classes"]
-    if result.interval:
-        rows["95 % interval"] = "{:.4f} to {:.4f}".format(*result.interval)
-    else:
-        del rows["95 % interval"]
-    if result.sensitivity:
-        rows["T with ½ σ, 2 σ"] = "{:.4f}, {:.4f}".format(*result.sensitivity)
-    screen = console.console()
-    screen.print(console.two_columns(rows, "calibration"))
-    if len(result.evidence) > 1:
-        screen.print(_evidence_table(result))
-    if result.groups:
-        screen.print(_group_table(result))
-    if result.verdict is not None:
-        console.print_line(f"verdict: {result.verdict}. {result.reason}")
-        step = result.next_step.replace("LOGITS", logits)
-        if labels is None:
-            step = step.replace("--labels to_label.csv -o more.csv", "-o to_label.csv")
-        else:
-            step = step.replace("--labels to_label.csv", f"--labels {labels}")
-            step = step.replace("-o more.csv", f"-o {_unused_name('more.csv')}")
-        console.print_line(f"next step: {step}")
-    console.notes(result.warnings)
-
-
-def _unused_name(name: str) -> str:
-    """The name of a file that does not exist yet: more.csv, more-2.csv and so on."""
-    path, number = Path(name), 1
-    while path.exists():
-        number += 1
-        path = path.with_stem(f"{Path(name).stem}-{number}")
-    return str(path)
-
-
-def _evidence_table(result: "tepid.Temperature") -> "Table":
-    table = console.table(box=None, padding=(0, 2), title="evidence", title_justify="left")
-    table.add_column("kind")
-    for name in ("T", "95 % interval", "weight"):
-        table.add_column(name, justify="right")
-    for name, part in result.evidence.items():
-        interval = "{:.3f} to {:.3f}".format(*part.interval)
-        table.add_row(name, f"{part.value:.4f}", interval, f"{part.weight:.2f}")
-    return table
-
-
-def _group_table(result: "tepid.Temperature") -> "Table":
-    kind = "label" if result.label_names else "group"
-    table = console.table(box=None, padding=(0, 2), title=f"{kind}s", title_justify="left")
-    table.add_column(kind)
-    last = "verdict" if result.verdict else "status"
-    for name in ("temperature", "implied accuracy", "rows", last):
-        table.add_column(name, justify="right")
-    for name, t in result.groups.items():
-        accuracy = f"{100 * t.implied_accuracy:.2f} %"
-        table.add_row(name, f"{t.value:.4f}", accuracy, str(t.samples), t.verdict or t.status)
-    return table
-
-
 # --- tepid fit --method
 
 
@@ -468,7 +344,7 @@ def _fit_scaling(data: "Source", method: str, out: Path | None, *, as_json: bool
         weights = (data.classes or 0) ** 2
         console.note(f"Fitting {weights} weights takes minutes; --method vector is faster.")
     rows = data.whole()
-    function = getattr(importlib.import_module("tepid.scaling"), method)
+    function = getattr(tepid.scaling, method)
     with console.without_array_warnings():
         fitted = function(rows.logits, rows.labels, sample_weight=rows.weight)
         before, after = (
@@ -497,7 +373,7 @@ def _fit_scaling(data: "Source", method: str, out: Path | None, *, as_json: bool
         "accuracy after": f"{100 * after:.2f} %",
     }
     title = "calibration, measured on the rows it was fitted to"
-    console.console().print(console.two_columns(table, title))
+    console.print_pairs(title, table)
     console.notes(fitted.warnings)
     console.note(
         f"The accuracy after is of the fitted rows and too optimistic; "
@@ -507,17 +383,77 @@ def _fit_scaling(data: "Source", method: str, out: Path | None, *, as_json: bool
         console.print_line(f"wrote {out}")
 
 
-def uncalibrated(logits: "Array") -> "Array":
-    """The probabilities at T = 1."""
-    k = tepid.shapes.class_count(logits)
-    one = tepid.Temperature(1.0, "none", samples=0, classes=k, implied_accuracy=0.0)
-    probabilities: Array = one(logits)
-    return probabilities
+# --- tepid summarize and tepid merge
 
 
-def load_calibration(path: Path) -> Calibrator:
-    """A calibration that `tepid fit -o` wrote: a temperature, or a calibrator with arrays."""
-    if path.suffix.lower() == ".npz":
-        loaded: Calibrator = importlib.import_module("tepid.scaling").load(path)
-        return loaded
-    return tepid.load(path)
+_Summaries = Annotated[Path, typer.Option("-o", "--output", help="The summaries to write: .npz.")]
+
+
+def summarize(
+    *,
+    logits: options.Shards,
+    out: _Summaries,
+    labels: options.AllLabels = None,
+    classes: options.Classes = None,
+    given: Annotated[
+        Path | None, typer.Option(help="The merged summaries of the first round.")
+    ] = None,
+    sample_weight: options.SampleWeight = None,
+    reading: FileOptions,
+    engines: EngineOptions,
+    as_json: options.Json = False,
+) -> None:
+    """Write sums over rows that must not be shared, for `tepid merge` and `tepid fit --summary`.
+
+    Example: tepid summarize logits.npy -o sums.npz
+    """
+    options.check_suffix(out, ".npz")
+    options.check_output(out, *logits, labels, given, sample_weight)
+    first = None if given is None else tepid.Summaries.load(given)
+    names = None if classes is None else options.read_classes(classes)
+    source = reading.open(logits, labels=labels, classes=names, sample_weight=sample_weight)
+    with engines.start() as engine:
+        total = tepid.summarize(source, given=first, engine=engine)
+    _save(total, out, as_json=as_json)
+
+
+def merge(
+    summaries: Annotated[
+        list[Path],
+        typer.Argument(help="Files that `tepid summarize` wrote, all of the same round."),
+    ],
+    out: _Summaries,
+    as_json: options.Json = False,
+) -> None:
+    """Add the summaries of several sites or shards.
+
+    Example: tepid merge sums.npz -o all.npz
+    """
+    options.check_suffix(out, ".npz")
+    options.check_output(out)
+    total = tepid.Summaries.load(summaries[0])
+    for path in summaries[1:]:
+        one = tepid.Summaries.load(path)
+        try:
+            total = total + one
+        except tepid.InputError as error:
+            raise tepid.InputError(f"{path}: {error}") from None
+    _save(total, out, as_json=as_json)
+
+
+def _save(total: "tepid.Summaries", out: Path, *, as_json: bool) -> None:
+    total.save(out)
+    number = 2 if len(total.curve.thresholds) else 1
+    if as_json:
+        described = {
+            "output": str(out),
+            "samples": total.rows,
+            "classes": total.tails.classes,
+            "parts": len(total.prints),
+            "labeled": total.labels is not None,
+            "round": number,
+        }
+        console.print_json(described)
+        return
+    again = "" if number == 2 else "; merge them, then summarize again --given the merged ones"
+    console.print_line(f"wrote the sums over {total.rows} rows to {out}, round {number}{again}")

@@ -5,6 +5,7 @@ Everything that needs PyTorch is imported when a command runs.
 
 import dataclasses
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,19 +14,48 @@ import typer
 
 import tepid
 from tepid.cli import console, options
+from tepid.cli.calibrations import note_warnings
 from tepid.cli.fit import show_fit
 from tepid.cli.options import FileOptions
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tepid.lab import Recipe
     from tepid.lab.training import Progress
 
 Folders = Annotated[
     list[Path],
     typer.Argument(help="Folders of NETWORK_DATA.npz archives or of runs of tepid lab train."),
 ]
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How a recipe is trained, and where its run is written."""
+
+    out: Annotated[Path, typer.Option("-o", "--output", help="The run's folder.")]
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="key=value replaces a value of the recipe; repeatable."),
+    ] = None
+    seed: options.Seed = 0
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Train a few steps on a few rows, to test that it runs.")
+    ] = False
+
+    def train(
+        self, name: str, data: Path, *, download: bool, checked: bool = True
+    ) -> dict[str, Any]:
+        """Train a recipe: the record of the run, empty in all processes but the first."""
+        recipe = tepid.lab.named(name)
+        recipe = (recipe.quick() if self.quick else recipe).with_settings(self.settings or [])
+        datasets, training = _import_torch_modules()
+        read = datasets.read(recipe, data, self.seed, download=download, checked=checked)
+        record: dict[str, Any] = training.train(
+            recipe, read, self.out, self.seed, download=download, progress=_print_progress
+        )
+        return record
+
 
 lab = typer.Typer(
     name="lab",
@@ -35,7 +65,6 @@ lab = typer.Typer(
 )
 
 
-@lab.command()
 def recipes(as_json: options.Json = False) -> None:
     """List the recipes: one for each row of the paper's tables.
 
@@ -53,19 +82,18 @@ def recipes(as_json: options.Json = False) -> None:
 
 
 def _table(*columns: str) -> "Table":
-    return console.table(*columns, box=None, padding=(0, 2, 0, 0))
+    table = console.table(*columns, left=len(columns))
+    table.padding = (0, 2, 0, 0)
+    return table
 
 
-@lab.command()
 def train(
+    *,
     recipe: Annotated[str, typer.Argument(help="The name of a recipe, from `tepid lab recipes`.")],
     data: Annotated[
         Path, typer.Option(help="The folder with the images; --download writes there.")
     ],
-    out: options.RunFolder,
-    settings: options.Settings = None,
-    seed: options.Seed = 0,
-    quick: options.Quick = False,
+    run: TrainingOptions,
     download: Annotated[
         bool, typer.Option("--download", help="Download missing images and weights.")
     ] = False,
@@ -84,11 +112,11 @@ def train(
 
     Example: tepid lab train lenet5-mnist --data images -o runs/lenet5 --quick
     """
-    chosen = _choose_recipe(recipe, settings, quick=quick)
-    record = _train(chosen, data, out, seed, download=download, checked=not unchecked)
+    record = run.train(recipe, data, download=download, checked=not unchecked)
     if record:
-        said = f"{100 * record['accuracy']:.2f} % of {record['config']['rows']['test']} are right"
-        console.print_line(f"{chosen.title}: {said}; wrote {out}")
+        title, rows = tepid.lab.named(recipe).title, record["config"]["rows"]["test"]
+        right = f"{100 * record['accuracy']:.2f} % of {rows} are right"
+        console.print_line(f"{title}: {right}; wrote {run.out}")
 
 
 def _import_torch_modules() -> tuple[ModuleType, ModuleType]:
@@ -101,23 +129,6 @@ def _import_torch_modules() -> tuple[ModuleType, ModuleType]:
             "pip install 'tepid[lab]' brings them"
         ) from None
     return datasets, training
-
-
-def _choose_recipe(name: str, settings: list[str] | None, *, quick: bool) -> "Recipe":
-    recipe = tepid.lab.named(name)
-    return (recipe.quick() if quick else recipe).with_settings(settings or [])
-
-
-def _train(
-    recipe: "Recipe", data: Path, out: Path, seed: int, *, download: bool, checked: bool = True
-) -> dict[str, Any]:
-    """The record of the run, empty in all processes but the first."""
-    datasets, training = _import_torch_modules()
-    read = datasets.read(recipe, data, seed, download=download, checked=checked)
-    record: dict[str, Any] = training.train(
-        recipe, read, out, seed, download=download, progress=_print_progress
-    )
-    return record
 
 
 def _print_progress(told: "Progress") -> None:
@@ -138,6 +149,7 @@ def _print_progress(told: "Progress") -> None:
 
 
 def odds(
+    *,
     logits: options.Shards,
     prior: Annotated[
         str | None, typer.Option(help="A file with the class frequencies; by default uniform.")
@@ -145,11 +157,7 @@ def odds(
     groups: options.Groups = None,
     out: options.Output = None,
     sample_weight: options.SampleWeight = None,
-    columns: options.Columns = None,
-    where: options.Where = None,
-    header: options.Header = None,
-    probabilities: options.Probabilities = False,
-    class_axis: options.ClassAxis = None,
+    reading: FileOptions,
     threads: options.ThreadCount = None,
     as_json: options.Json = False,
 ) -> None:
@@ -163,20 +171,15 @@ def odds(
         options.check_output(out, *logits, prior, sample_weight, groups)
         options.check_suffix(out, ".json")
     frequencies = None if prior is None else tepid.sources.open_column(prior, "prior")
-    reading = FileOptions.of(columns, where, header, probabilities, class_axis)
     source = reading.open(logits, sample_weight=sample_weight, groups=groups)
     with console.threads_with_progress(threads) as engine:
         result = from_odds(source, prior=frequencies, engine=engine)
     show_fit(result, out, as_json=as_json)
 
 
-lab.command()(console.with_notes(odds))
-
-
 # --- tables and figures
 
 
-@lab.command()
 def table(
     folders: Folders,
     seeds: Annotated[int, typer.Option(help="Number of random splits.")] = 20,
@@ -212,7 +215,6 @@ def table(
     console.print_line(f"wrote {out}")
 
 
-@lab.command()
 def figures(
     folders: Folders,
     out: Annotated[Path, typer.Option("-o", "--output", help="The folder to write into.")] = Path(
@@ -237,8 +239,8 @@ def figures(
     Example: tepid lab figures runs -o figures
     """
     from tepid.lab import figures as paper_figures  # noqa: PLC0415  # numba, only when asked
+    from tepid.report import class_names  # noqa: PLC0415  # the same
     from tepid.report.images import read_pixels  # noqa: PLC0415  # the same
-    from tepid.report.writer import class_names  # noqa: PLC0415  # the same
 
     shown = None if images is None else read_pixels(images)
     called = None if names is None else class_names(names)
@@ -267,18 +269,15 @@ def figures(
 _SKIN = "resnet152-isic"
 
 
-@lab.command()
 def isic(
+    *,
     data: Annotated[
         Path,
         typer.Option(
             help="The folder of the ISIC 2018 challenge, or an .npz with x, y and classes."
         ),
     ],
-    out: options.RunFolder,
-    settings: options.Settings = None,
-    seed: options.Seed = 0,
-    quick: options.Quick = False,
+    run: TrainingOptions,
     download: Annotated[
         bool, typer.Option("--download", help="Download the ImageNet weights.")
     ] = False,
@@ -291,32 +290,31 @@ def isic(
     Example: tepid lab isic --data ISIC2018 -o runs/isic --quick
     """
     _import_torch_modules()
-    from tepid.lab import lesions, runs, sets  # noqa: PLC0415  # after torch was looked for
+    from tepid.lab import runs, sets  # noqa: PLC0415  # after torch was looked for
 
-    if not (out / sets.RUN).is_file() or settings or quick:
-        recipe = _choose_recipe(_SKIN, settings, quick=quick)
-        if not _train(recipe, data, out, seed, download=download):
-            return  # the first process goes on
+    out = run.out
+    wanted = not (out / sets.RUN).is_file() or run.settings or run.quick
+    if wanted and not run.train(_SKIN, data, download=download):
+        return  # the first process goes on
     images, names = runs.read_test_images(out, data)
-    temperature = lesions.calibrate(out)
-    page = lesions.write_report(out, temperature, images, names)
-    before, after = lesions.score(sets.open_run(out), temperature)
+    temperature = runs.calibrate(out)
+    page = runs.write_report(out, temperature, images, names)
+    before, after = runs.score(sets.open_run(out), temperature)
     if as_json:
         both = {"uncalibrated": before, "uts": after}
         scores = {name: dataclasses.asdict(one) for name, one in both.items()}
-        console.print_json({"notice": lesions.NOTICE, "report": str(page), "scores": scores})
+        console.print_json({"notice": runs.NOTICE, "report": str(page), "scores": scores})
         return
     table = _table("", "T", "NLL", "ECE", "ECE %")
     for name, one in {"uncalibrated": before, "UTS, no labels": after}.items():
         numbers = (f"{one.temperature:.3f}", f"{one.nll:.3f}", f"{one.ece:.3f}")
         table.add_row(name, *numbers, f"{100 * one.ece:.2f}")
     console.console().print(table)
-    console.note_warnings(temperature)
-    console.print_line(f"wrote {out / lesions.CALIBRATION} and {page}")
-    console.print_line(lesions.NOTICE)
+    note_warnings(temperature)
+    console.print_line(f"wrote {out / runs.CALIBRATION} and {page}")
+    console.print_line(runs.NOTICE)
 
 
-@lab.command()
 def predict(
     run: Annotated[Path, typer.Argument(help="The folder that tepid lab isic wrote.")],
     images: Annotated[list[Path], typer.Argument(help="Photographs of skin lesions.")],
@@ -327,16 +325,20 @@ def predict(
     Example: tepid lab predict runs/isic photo.jpg
     """
     _import_torch_modules()
-    from tepid.lab import lesions, runs  # noqa: PLC0415  # after torch was looked for
+    from tepid.lab import runs  # noqa: PLC0415  # after torch was looked for
 
     found = runs.predict(run, images)
     if as_json:
         every = [dataclasses.asdict(one) | {"image": str(one.image)} for one in found]
-        console.print_json({"notice": lesions.NOTICE, "predictions": every})
+        console.print_json({"notice": runs.NOTICE, "predictions": every})
         return
     for one in found:
         table = _table(str(one.image), "calibrated", "before")
         for name, share in sorted(one.probabilities.items(), key=lambda item: -item[1]):
             table.add_row(name, f"{100 * share:.2f} %", f"{100 * one.uncalibrated[name]:.2f} %")
         console.console().print(table)
-    console.print_line(lesions.NOTICE)
+    console.print_line(runs.NOTICE)
+
+
+for _command in (recipes, train, odds, table, figures, isic, predict):
+    lab.command()(console.with_notes(options.expand(_command)))

@@ -1,15 +1,19 @@
-"""Arguments and options that several commands share, and what they stand for.
+"""Options that several commands share, and what they stand for.
 
-`FileOptions` opens the logits, `EngineOptions` chooses the engine, and `check_output` refuses an
-output that cannot be written before anything is read.
+A command takes a group of options as one parameter, a dataclass such as `FileOptions`: `expand`
+turns it into the options of its fields. `check_output` refuses an output that cannot be written
+before anything is read.
 """
 
 import contextlib
+import dataclasses
+import functools
+import inspect
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack, get_type_hints
 
 import typer
 
@@ -23,6 +27,7 @@ _FILES = (
     ".npy, .npz, .csv, .parquet, .arrow, .zarr, .h5, .safetensors, .pt or .jsonl (an evaluation "
     "log); file#member for one array of a file; a folder, a quoted glob or a URL."
 )
+IN_FILE = "a column or array in the logits' file, or another file"
 Logits = Annotated[str, typer.Argument(help=f"Logits, rows × classes: {_FILES}")]
 _SHARDS = typer.Argument(help=f"One or more files of logits, rows × classes: {_FILES}")
 Shards = Annotated[list[str], _SHARDS]
@@ -33,41 +38,20 @@ Labels = Annotated[
         help="Labels: a column or array in the logits' file, by default `labels`, or another file."
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-Probabilities = Annotated[
-    bool, typer.Option("--probabilities", help="The file holds probabilities, not logits.")
-]
-ClassAxis = Annotated[
-    int | None,
-    typer.Option(
-        help="Axis of the classes in arrays of more than two dimensions: 1 for (n, k, h, w)."
-    ),
-]
-Columns = Annotated[
+AllLabels = Annotated[str | None, typer.Option(help=f"Labels: {IN_FILE}; empty if unknown.")]
+SampleWeight = Annotated[str | None, typer.Option(help=f"Weights of the rows: {IN_FILE}.")]
+Groups = Annotated[str | None, typer.Option(help=f"One temperature per group: {IN_FILE}.")]
+Ids = Annotated[
     str | None,
     typer.Option(
-        help="The logit columns of a table: a,b,c or 'logit_*'. For a log of responses, the answer "
-        "options: A,B,C,D."
+        help="The column with the ids of the rows, to match rows by id; logs already have ids."
     ),
 ]
-Where = Annotated[
-    list[str] | None, typer.Option(help="Read only rows with column=value; repeatable.")
-]
-Header = Annotated[
-    bool | None,
+Classes = Annotated[
+    str | None,
     typer.Option(
-        "--header/--no-header", help="CSV: the first line is a header; --no-header: it is data."
+        help="Class names in the order of the columns: a,b,c, or a text file with one per line."
     ),
-]
-ThreadCount = Annotated[
-    int | None,
-    typer.Option(
-        "--threads", help="Number of threads; by default TEPID_THREADS, or one per processor."
-    ),
-]
-Output = Annotated[Path | None, typer.Option("-o", "--output", help="The file to write.")]
-Calibration = Annotated[
-    Path | None, typer.Option("-c", "--calibration", help="A file that `tepid fit -o` wrote.")
 ]
 Models = Annotated[
     list[str] | None,
@@ -88,78 +72,66 @@ OlderSet = Annotated[
         help="An older labeled set whose rows may differ: a file with `logits` and `labels`.",
     ),
 ]
-LabeledRows = Annotated[
-    str | None,
+ClassAxis = Annotated[
+    int | None,
     typer.Option(
-        "--labeled",
-        help="Labeled rows that are not among the logits: a file with `logits` and `labels`.",
+        help="Axis of the classes in arrays of more than two dimensions: 1 for (n, k, h, w)."
     ),
 ]
-Ids = Annotated[
-    str | None,
+Calibration = Annotated[
+    Path | None, typer.Option("-c", "--calibration", help="A file that `tepid fit -o` wrote.")
+]
+Output = Annotated[Path | None, typer.Option("-o", "--output", help="The file to write.")]
+ThreadCount = Annotated[
+    int | None,
     typer.Option(
-        help="The column with the ids of the rows, to match rows by id; logs already have ids."
+        "--threads", help="Number of threads; by default TEPID_THREADS, or one per processor."
     ),
-]
-Classes = Annotated[
-    str | None,
-    typer.Option(
-        help="Class names in the order of the columns: a,b,c, or a text file with one per line."
-    ),
-]
-EngineName = Annotated[
-    str, typer.Option("--engine", help="Engine: threads, or dask for a cluster.")
-]
-Scheduler = Annotated[
-    str | None, typer.Option(help="With --engine dask: the address of a cluster, tcp://HOST:8786.")
-]
-Groups = Annotated[
-    str | None,
-    typer.Option(
-        help="One temperature per group: a column or array in the logits' file, or another file."
-    ),
-]
-Clusters = Annotated[
-    str | None,
-    typer.Option(
-        help="The image, patient or other unit of each row, if rows are not independent: a column "
-        "or array in the logits' file, or another file."
-    ),
-]
-Multilabel = Annotated[
-    bool,
-    typer.Option(
-        "--multilabel", help="Multi-label: a sigmoid per column, and one T for all columns."
-    ),
-]
-PerLabel = Annotated[
-    bool, typer.Option("--per-label", help="Like --multilabel, with one T per label.")
-]
-AllLabels = Annotated[
-    str | None,
-    typer.Option(
-        help="Labels: a column or array in the logits' file, or another file; empty if unknown."
-    ),
-]
-Accuracy = Annotated[
-    str | None,
-    typer.Option(help="The model's accuracy: 0.93, 93%, 0.93±0.01 (or +-), 186/200, 0.91..0.95."),
-]
-SampleWeight = Annotated[
-    str | None,
-    typer.Option(
-        help="Weights of the rows: a column or array in the logits' file, or another file."
-    ),
-]
-RunFolder = Annotated[Path, typer.Option("-o", "--output", help="The run's folder.")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="key=value replaces a value of the recipe; repeatable."),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
-Quick = Annotated[
-    bool, typer.Option("--quick", help="Train a few steps on a few rows, to test that it runs.")
-]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+# --- groups of options
+
+
+def expand(command: Callable[..., None]) -> Callable[..., None]:
+    """The same command, with the fields of each dataclass among its parameters as options."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {
+        name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)
+    }
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name in groups:
+            parameters += inspect.signature(groups[name]).parameters.values()
+            hints |= get_type_hints(groups[name], include_extras=True)
+        else:
+            parameters.append(parameter)
+    parameters = [
+        p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters
+    ]
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        for name, group in groups.items():
+            own = {field.name: values.pop(field.name) for field in dataclasses.fields(group)}
+            values[name] = group(**own)
+        command(**values)
+
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    vars(run)["__signature__"] = inspect.Signature(parameters)
+    return run
+
+
+def given_options(context: typer.Context) -> list[str]:
+    """The options that were typed, by their long names, and the names of the arguments."""
+    given = []
+    for parameter in context.command.params:
+        source = context.get_parameter_source(str(parameter.name))
+        if source is not None and source.name == "COMMANDLINE":
+            given.append(max(parameter.opts, key=len))
+    return given
 
 
 # --- reading logits
@@ -176,45 +148,30 @@ class _Columns(TypedDict, total=False):
     ids: str | None
 
 
-class _Layout(TypedDict):
-    columns: list[str] | None
-    header: bool | None
-    probabilities: bool
-
-
 @dataclass(frozen=True)
 class FileOptions:
     """How files are read: which columns and rows, and what the values are."""
 
-    columns: str | None = None
-    where: tuple[str, ...] = ()
-    header: bool | None = None
-    probabilities: bool = False
-    class_axis: int | None = None
-
-    @classmethod
-    def of(
-        cls,
-        columns: str | None,
-        where: list[str] | None,
-        header: bool | None,
-        probabilities: bool,
-        class_axis: int | None,
-    ) -> "FileOptions":
-        """From the options of a command, in the order in which every command lists them."""
-        return cls(columns, tuple(where or ()), header, probabilities, class_axis)
-
-    @property
-    def given(self) -> list[str]:
-        """The options that differ from their defaults."""
-        options = {
-            "--columns": self.columns is not None,
-            "--where": bool(self.where),
-            "--header": self.header is not None,
-            "--probabilities": self.probabilities,
-            "--class-axis": self.class_axis is not None,
-        }
-        return [name for name, there in options.items() if there]
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="The logit columns of a table: a,b,c or 'logit_*'. For a log of responses, the "
+            "answer options: A,B,C,D."
+        ),
+    ] = None
+    where: Annotated[
+        list[str] | None, typer.Option(help="Read only rows with column=value; repeatable.")
+    ] = None
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header", help="CSV: the first line is a header; --no-header: it is data."
+        ),
+    ] = None
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="The file holds probabilities, not logits.")
+    ] = False
+    class_axis: ClassAxis = None
 
     def open(self, logits: str | list[str], **beside: Unpack[_Columns]) -> "Source":
         """The logits of a command, with labels, weights and groups beside them."""
@@ -222,7 +179,9 @@ class FileOptions:
             logits if isinstance(logits, str) or len(logits) > 1 else logits[0],
             class_axis=self.class_axis,
             where=self._conditions(),
-            **self._layout(),
+            columns=self._column_names(),
+            header=self.header,
+            probabilities=self.probabilities,
             **beside,
         )
 
@@ -231,37 +190,74 @@ class FileOptions:
 
         An option that the format of the other file cannot have is not applied to it.
         """
-        return tepid.sources.open_source(logits, **self._other_layout(logits), **beside)
+        paths = tepid.sources.paths
+        ending = paths.suffix(paths.split_member(logits)[0])
+        is_array = ending in paths.ARRAYS
+        has_no_header = is_array or ending in (*paths.ARROW, *paths.LOGS)
+        return tepid.sources.open_source(
+            logits,
+            columns=None if is_array else self._column_names(),
+            header=None if has_no_header else self.header,
+            probabilities=self.probabilities,
+            **beside,
+        )
 
     def open_labeled(self, path: str | None, **beside: Unpack[_Columns]) -> "Source | None":
         """Other logits with the column or member `labels` beside them."""
         beside["labels"] = "labels"
         return None if path is None else self.open_other(path, **beside)
 
-    def _layout(self) -> _Layout:
-        columns = None if self.columns is None else [c.strip() for c in self.columns.split(",")]
-        return {"columns": columns, "header": self.header, "probabilities": self.probabilities}
-
-    def _other_layout(self, logits: str) -> _Layout:
-        paths, layout = tepid.sources.paths, self._layout()
-        ending = paths.suffix(paths.split_member(logits)[0])
-        if ending in paths.ARRAYS:
-            layout["columns"] = None
-        if ending in (*paths.ARRAYS, *paths.ARROW, *paths.LOGS):
-            layout["header"] = None
-        return layout
+    def _column_names(self) -> list[str] | None:
+        return None if self.columns is None else [c.strip() for c in self.columns.split(",")]
 
     def _conditions(self) -> dict[str, str] | None:
-        pairs = [condition.partition("=") for condition in self.where]
-        for (name, sign, _), condition in zip(pairs, self.where, strict=True):
+        conditions: dict[str, str] = {}
+        for condition in self.where or ():
+            name, sign, value = (part.strip() for part in condition.partition("="))
             if not sign or not name:
                 raise tepid.InputError(f"--where must be column=value, got {condition}")
-        conditions = {name.strip(): value.strip() for name, _, value in pairs}
-        if len(conditions) < len(pairs):
-            raise tepid.InputError(
-                f"--where must name each column once, got {' and '.join(self.where)}"
-            )
+            if name in conditions:
+                raise tepid.InputError(f"--where must name each column once, got {name} twice")
+            conditions[name] = value
         return conditions or None
+
+
+def column_name(text: str | None) -> str | None:
+    """The column that an option names, or None if it names a file."""
+    return None if text is None or tepid.sources.paths.names_file(text) else text
+
+
+# --- names of classes
+
+
+def read_classes(text: str) -> list[str]:
+    """The names of classes: separated by commas, or the lines of a text file."""
+    names = read_lines(Path(text)) if Path(text).is_file() else text.split(",")
+    return [name.strip() for name in names if name.strip()]
+
+
+def class_names(text: str | None, source: "Source") -> list[str] | None:
+    """The names of the classes of a source: those given, or those of its columns."""
+    if text is None:
+        return [str(name) for name in source.names or ()] or None
+    names = read_classes(text)
+    if source.classes is not None and len(names) != source.classes:
+        raise tepid.InputError(
+            f"--classes must name the {source.classes} classes of the logits, got {len(names)}"
+        )
+    return names
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file."""
+    from tepid.store import check_regular  # noqa: PLC0415  # NumPy
+
+    check_regular(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except ValueError:
+        raise tepid.InputError(f"{path} must be text in UTF-8, got another file") from None
+    return text.removesuffix("\n").split("\n")
 
 
 # --- the engine
@@ -269,14 +265,16 @@ class FileOptions:
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """Where the summaries are computed."""
+    """Where the summaries are computed; options that contradict each other are refused."""
 
-    threads: int | None = None
-    engine: str = "threads"
-    scheduler: str | None = None
+    threads: ThreadCount = None
+    engine: Annotated[str, typer.Option(help="Engine: threads, or dask for a cluster.")] = "threads"
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="With --engine dask: the address of a cluster, tcp://HOST:8786."),
+    ] = None
 
-    def check(self) -> None:
-        """Raise if the options contradict each other."""
+    def __post_init__(self) -> None:
         if self.engine not in ("threads", "dask"):
             raise tepid.InputError(f"--engine must be threads or dask, got {self.engine}")
         if self.scheduler is not None and self.engine != "dask":

@@ -1,5 +1,6 @@
 """Expected performance: accuracy, per-class measures and losses, without labels."""
 
+import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from tepid.decisions.rows import (
     Interval,
     Temperatures,
     bins_of,
+    end_text,
     name_classes,
     probabilities_of,
     sum_by_bin,
@@ -22,7 +24,7 @@ from tepid.decisions.rows import (
 )
 from tepid.engines import Engine
 from tepid.sources import Batch, Source
-from tepid.summaries import arithmetic
+from tepid.summaries.summary import add, equal, scale
 from tepid.validation import Float64, Int64
 
 # The normal quantile of a 95 % interval.
@@ -40,7 +42,7 @@ class PerformanceSums:
     `confusion[i, j]` is the sum of the probability of class i at T over the rows predicted j.
     """
 
-    PARAMETERS: ClassVar = ("classes",)
+    PARAMETERS: ClassVar[tuple[str, ...]] = ("classes",)
 
     classes: int
     rows: float
@@ -64,10 +66,11 @@ class PerformanceSums:
         # A class whose probability vanishes at T counts with the largest cost that a float holds.
         cost = -np.log(np.maximum(p[0], np.finfo(np.float64).tiny))
         square = (p[0] ** 2).sum(axis=1)
-        width = 2 * RANGE * PER_UNIT if k == 2 else 0
-        where = bins_of(p[0, :, 1], PER_UNIT) if k == 2 else np.zeros(0, np.int64)
-        rows = u if k == 2 else np.zeros(0)
-        binary = p[:, :, 1] if k == 2 else np.zeros((3, 0))
+        weight, positive = np.zeros(0), np.zeros((3, 0))
+        if k == 2:
+            where, width = bins_of(p[0, :, 1], PER_UNIT), 2 * RANGE * PER_UNIT
+            weight = sum_by_bin(where, u, width)
+            positive = np.stack([sum_by_bin(where, u * at, width) for at in p[:, :, 1]])
         return cls(
             k,
             float(u.sum()),
@@ -79,12 +82,13 @@ class PerformanceSums:
             sum_by_bin(predicted, u, k),
             np.array([u @ (at * cost).sum(axis=1) for at in p]),
             np.array([u @ (square - 2 * (at * p[0]).sum(axis=1) + 1) for at in p]),
-            sum_by_bin(where, rows, width),
-            np.stack([sum_by_bin(where, rows * at, width) for at in binary]),
+            weight,
+            positive,
         )
 
-    def __add__(self, other: "PerformanceSums") -> "PerformanceSums":
-        return arithmetic.added(self, other)
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
 
 
 def _sum_by_class(values: Float64, classes: Int64) -> Float64:
@@ -113,8 +117,7 @@ class ClassPerformance:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        found = {name: _as_dict(getattr(self, name)) for name in ("precision", "recall", "f1")}
-        return found | {"share": self.share, "predicted": self.predicted}
+        return dataclasses.asdict(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,24 +132,17 @@ class Performance:
     accuracy: Interval
     log_loss: Interval
     brier: Interval
-    classes: Mapping[str, ClassPerformance]
-    confusion: Float64 | None
     roc_auc: Interval | None
     average_precision: Interval | None
+    classes: Mapping[str, ClassPerformance]
+    confusion: Float64 | None
     verdict: str | None
     assumption: str
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        whole = ("accuracy", "log_loss", "brier", "roc_auc", "average_precision")
-        return {
-            "rows": self.rows,
-            **{name: _as_dict(getattr(self, name)) for name in whole},
-            "classes": {name: each.as_dict() for name, each in self.classes.items()},
-            "confusion": None if self.confusion is None else self.confusion.tolist(),
-            "verdict": self.verdict,
-            "assumption": self.assumption,
-        }
+        matrix = None if self.confusion is None else self.confusion.tolist()
+        return dataclasses.asdict(self) | {"confusion": matrix}
 
     def __str__(self) -> str:
         found = {
@@ -154,13 +150,7 @@ class Performance:
             "ROC AUC": self.roc_auc, "average precision": self.average_precision,
         }  # fmt: skip
         lines = [f"expected {name}: {value}" for name, value in found.items() if value is not None]
-        if self.verdict is not None:
-            lines.append(f"verdict on T: {self.verdict}")
-        return "\n".join([*lines, f"assumption: {self.assumption}"])
-
-
-def _as_dict(interval: Interval | None) -> dict[str, float] | None:
-    return None if interval is None else interval.as_dict()
+        return end_text(lines, self.verdict, self.assumption)
 
 
 def find_performance(
@@ -175,6 +165,8 @@ def find_performance(
     of = partial(PerformanceSums.of, temperatures=temperatures)
     sums = sum_rows(of, source, engine, "summing probabilities")
     named = name_classes(names, source, sums.classes)
+    predicted = np.broadcast_to(sums.predicted, sums.right.shape)
+    classes = class_performance(sums.right, predicted, sums.actual, sums.rows)
     auc, average = (None, None)
     if sums.classes == 2:
         auc = _known(_roc_auc(sums.weight, positive) for positive in sums.positive)
@@ -184,10 +176,10 @@ def find_performance(
         expected_accuracy(sums.right.sum(axis=1) / sums.rows),
         Interval.of(sums.log_loss / sums.rows),
         Interval.of(sums.brier / sums.rows),
-        dict(zip(named, _performance_of(sums), strict=True)),
-        sums.confusion if sums.confusion.size else None,
         auc,
         average,
+        dict(zip(named, classes, strict=True)),
+        sums.confusion if sums.confusion.size else None,
         verdict,
         temperatures.assumption,
     )
@@ -208,11 +200,6 @@ def expected_accuracy(confidence: Any) -> Interval:
     low = accuracy.value - math.hypot(accuracy.value - accuracy.low, misfit)
     high = accuracy.value + math.hypot(accuracy.high - accuracy.value, misfit)
     return Interval(accuracy.value, max(low, 0.0), min(high, 1.0))
-
-
-def _performance_of(sums: PerformanceSums) -> Iterator[ClassPerformance]:
-    predicted = np.broadcast_to(sums.predicted, sums.right.shape)
-    return class_performance(sums.right, predicted, sums.actual, sums.rows)
 
 
 def class_performance(

@@ -1,5 +1,6 @@
 """The rows that decisions are about: their probabilities at T and at both ends of its interval."""
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,7 @@ from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
 from tepid.sources import Batch, Source, open_source
 from tepid.sources.batch import of_rows, without_zero_weight
-from tepid.summaries.probabilities import softmax
+from tepid.summaries.summary import softmax
 from tepid.validation import Array, Float64, Int64
 
 # Bins of log-odds: their range to both sides of zero, and how many per unit, for all rows and for
@@ -69,7 +70,13 @@ class Interval:
 
     def as_dict(self) -> dict[str, float]:
         """Plain JSON values."""
-        return {"value": self.value, "low": self.low, "high": self.high}
+        return dataclasses.asdict(self)
+
+
+def end_text(lines: list[str], verdict: str | None, assumption: str) -> str:
+    """The text of an answer: its lines, the verdict on the temperature, and what it assumes."""
+    known = [] if verdict is None else [f"verdict on T: {verdict}"]
+    return "\n".join([*lines, *known, f"assumption: {assumption}"])
 
 
 _READING = ("sample_weight", "groups", "class_axis", "columns", "probabilities")
@@ -90,12 +97,12 @@ def open_labeled(labeled: Any) -> Source:
             kind = type(labeled).__name__
             raise InputError(f"labeled must be a pair (logits, labels), got {kind}")
         labeled = open_source(labeled[0], labels=labeled[1])
-    if not labeled.labeled:
+    source: Source = labeled
+    if not source.labeled:
         raise InputError("labeled must have labels, got none")
-    if labeled.weighted:
+    if source.weighted:
         raise InputError("labeled must go without weights, got some")
-    found: Source = labeled
-    return found
+    return source
 
 
 def name_classes(names: Sequence[Any] | None, source: Source, classes: int) -> list[str]:
@@ -133,9 +140,18 @@ def sum_rows(
     return total
 
 
-def probabilities_of(batch: Batch, temperatures: Temperatures) -> Float64:
-    """The probabilities (3, n, k) at T and at both ends of its interval."""
-    return _by_group(batch, temperatures, lambda t: t.each)
+def probabilities_of(batch: Batch, temperatures: Temperatures, ends: int = 3) -> Float64:
+    """The probabilities (3, n, k) at T and at both ends of its interval; (1, n, k) at T alone."""
+    logits = validation.as_array(batch.logits)
+    if batch.group is None:
+        return np.stack([softmax(logits, t) for t in temperatures.each[:ends]])
+    out = np.empty((ends, len(logits), shapes.class_count(logits)))
+    for name in np.unique(batch.group):
+        rows = np.flatnonzero(batch.group == name)
+        own = temperatures.groups.get(str(name), temperatures)
+        of = partial(probabilities_of, temperatures=own, ends=ends)
+        out[:, rows] = of_rows(batch._replace(group=None), of, rows)
+    return out
 
 
 def calibrated(
@@ -156,24 +172,8 @@ def calibrated(
     if names is not None and len(names) != len(rows):
         must = f"groups must have one entry for each of the {len(rows)} rows"
         raise InputError(f"{must}, got {len(names)}")
-    (p,) = _by_group(Batch(rows, group=names), temperatures, lambda t: (t.value,))
+    (p,) = probabilities_of(Batch(rows, group=names), temperatures, ends=1)
     return p.reshape(*lead, -1), (rows > -np.inf).reshape(*lead, -1)
-
-
-def _by_group(
-    batch: Batch, temperatures: Temperatures, choose: Callable[[Temperatures], tuple[float, ...]]
-) -> Float64:
-    """The probabilities at the chosen temperatures, each row at those of its group."""
-    logits = validation.as_array(batch.logits)
-    if batch.group is None:
-        return np.stack([softmax(logits, t) for t in choose(temperatures)])
-    out = np.empty((len(choose(temperatures)), len(logits), shapes.class_count(logits)))
-    for name in np.unique(batch.group):
-        rows = np.flatnonzero(batch.group == name)
-        own = temperatures.groups.get(str(name), temperatures)
-        of = partial(_by_group, temperatures=own, choose=choose)
-        out[:, rows] = of_rows(batch._replace(group=None), of, rows)
-    return out
 
 
 def bins_of(probabilities: Float64, per_unit: int) -> Int64:

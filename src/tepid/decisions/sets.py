@@ -16,6 +16,7 @@ from tepid.decisions.rows import (
     at_least,
     bins_of,
     calibrated,
+    end_text,
     lower_edges,
     probabilities_of,
     sum_by_bin,
@@ -24,7 +25,7 @@ from tepid.decisions.rows import (
 from tepid.engines import Engine
 from tepid.errors import InputError
 from tepid.sources import Batch, Source
-from tepid.summaries import arithmetic
+from tepid.summaries.summary import add, equal, scale
 from tepid.validation import Array, Float64
 
 
@@ -32,7 +33,7 @@ from tepid.validation import Array, Float64
 class SetSums:
     """Pairs (row, class) by bin of their probability; masked classes are left out."""
 
-    PARAMETERS: ClassVar = ()
+    PARAMETERS: ClassVar[tuple[str, ...]] = ()
 
     rows: float
     count: Float64  # (bins,)
@@ -50,8 +51,9 @@ class SetSums:
         mass = [sum_by_bin(where, (each * at).reshape(-1), width) for at in p]
         return cls(float(u.sum()), sum_by_bin(where, each.reshape(-1), width), np.stack(mass))
 
-    def __add__(self, other: "SetSums") -> "SetSums":
-        return arithmetic.added(self, other)
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
 
 
 @dataclass(frozen=True)
@@ -147,9 +149,7 @@ class PredictionSets:
                 f"split conformal with {self.conformal.labeled} labeled rows: probability at least "
                 f"{self.conformal.level:.4g}"
             )
-        if self.verdict is not None:
-            lines.append(f"verdict on T: {self.verdict}")
-        return "\n".join([*lines, f"assumption: {self.assumption}"])
+        return end_text(lines, self.verdict, self.assumption)
 
 
 def find_sets(

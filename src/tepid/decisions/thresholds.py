@@ -19,6 +19,7 @@ from tepid.decisions.rows import (
     at_least,
     bins_of,
     calibrated,
+    end_text,
     lower_edges,
     name_classes,
     probabilities_of,
@@ -28,7 +29,7 @@ from tepid.decisions.rows import (
 from tepid.engines import Engine
 from tepid.errors import InputError
 from tepid.sources import Batch, Source
-from tepid.summaries import arithmetic
+from tepid.summaries.summary import add, equal, scale
 from tepid.validation import Array, Float64, Int64
 
 # Sums of as many terms as there are rows are equal up to this.
@@ -42,7 +43,7 @@ class ConfidenceSums:
     `confidence` and `class_confidence` are the sums of the confidence at T, low and high.
     """
 
-    PARAMETERS: ClassVar = ("classes",)
+    PARAMETERS: ClassVar[tuple[str, ...]] = ("classes",)
 
     classes: int  # 0 unless each class is wanted
     rows: float
@@ -80,8 +81,9 @@ class ConfidenceSums:
         none = np.zeros((0, 0)), np.zeros((3, 0, 0))
         return cls(0, float(weight.sum()), total[0], sums[:, 0], *none)
 
-    def __add__(self, other: "ConfidenceSums") -> "ConfidenceSums":
-        return arithmetic.added(self, other)
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
 
 
 def _by_bin(
@@ -117,8 +119,7 @@ class Accepted:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        precision = None if self.precision is None else self.precision.as_dict()
-        return {"threshold": self.threshold, "share": self.share, "precision": precision}
+        return dataclasses.asdict(self)
 
 
 @dataclass(frozen=True)
@@ -197,9 +198,7 @@ class Threshold:
         if self.cost is not None:
             lines.append(f"expected cost per row: {self.cost:.4g}")
         lines += [f"class {name}: {t.accepted}" for name, t in self.classes.items()]
-        if self.verdict is not None:
-            lines.append(f"verdict on T: {self.verdict}")
-        return "\n".join([*lines, f"assumption: {self.assumption}"])
+        return end_text(lines, self.verdict, self.assumption)
 
 
 @dataclass(frozen=True)
@@ -230,6 +229,14 @@ class Goal:
         error, review = self.cost or (0.0, 0.0)
         return f"least expected cost: {error:g} for an error, {review:g} for a review"
 
+    def expected_cost(self, accepted: Accepted) -> float | None:
+        """The expected cost per row, where costs were given."""
+        if self.cost is None:
+            return None
+        error, review = self.cost
+        wrong = 0.0 if accepted.precision is None else 1 - accepted.precision.value
+        return accepted.share * wrong * error + (1 - accepted.share) * review
+
 
 def _check_cost(cost: Any) -> None:
     if not isinstance(cost, (tuple, list)) or len(cost) != 2:
@@ -252,53 +259,21 @@ def find_threshold(
     """The threshold for a goal on the rows of a source."""
     of = partial(ConfidenceSums.of, temperatures=temperatures, per_class=per_class)
     sums = sum_rows(of, source, engine, "summing confidence")
-    known: dict[str, Any] = {
-        "temperatures": temperatures, "verdict": verdict, "assumption": temperatures.assumption,
-    }  # fmt: skip
+
+    def decide(curve: RiskCoverage, classes: Mapping[str, Threshold]) -> Threshold:
+        accepted, cautious = curve.accept(goal)
+        cost = goal.expected_cost(accepted) if curve.rows else None
+        return Threshold(
+            str(goal), accepted, cautious, curve.rows, cost, classes, temperatures, verdict,
+            temperatures.assumption,
+        )  # fmt: skip
+
     classes = {}
     if per_class:
         for k, name in enumerate(name_classes(names, source, sums.classes)):
             curve = RiskCoverage.of(sums.class_weight[k], sums.class_confidence[:, k])
-            classes[name] = Threshold(**_decide(curve, goal), classes={}, **known)
-    curve = RiskCoverage.of(sums.weight, sums.confidence)
-    return Threshold(**_decide(curve, goal), classes=classes, **known)
-
-
-def read_threshold(sums: ConfidenceSums, goal: Goal) -> tuple[Accepted, Accepted]:
-    """What a threshold for the goal accepts, and what the cautious one does, from sums."""
-    found = _decide(RiskCoverage.of(sums.weight, sums.confidence), goal)
-    return found["accepted"], found["cautious"]
-
-
-def _decide(curve: "RiskCoverage", goal: Goal) -> dict[str, Any]:
-    """What a threshold for the goal accepts on a curve, and at the upper end of T's interval."""
-    accepted, cautious = (curve.accepted(_first_bin(curve, goal, at)) for at in (0, 2))
-    cost = None
-    if goal.cost is not None and curve.rows:
-        error, review = goal.cost
-        wrong = 0.0 if accepted.precision is None else 1 - accepted.precision.value
-        cost = accepted.share * wrong * error + (1 - accepted.share) * review
-    return {
-        "wanted": str(goal), "accepted": accepted, "cautious": cautious, "rows": curve.rows,
-        "cost": cost,
-    }  # fmt: skip
-
-
-def _first_bin(curve: "RiskCoverage", goal: Goal, at: int) -> int | None:
-    """The lowest bin to accept at T, or at the lower or upper end of its interval."""
-    if goal.cost is not None:
-        error, review = goal.cost
-        wrong, left = curve.weight - curve.mass[at], curve.rows - curve.weight
-        cost = error * wrong + review * left
-        best = int(cost.argmin())
-        return best if cost[best] <= review * curve.rows * (1 + _ROUNDING) else None
-    if goal.precision is not None:
-        least = goal.precision * curve.weight * (1 - _ROUNDING)
-        found = np.flatnonzero((curve.mass[at] >= least) & (curve.weight > 0))[:1]
-    else:
-        enough = (goal.coverage or 0.0) * curve.rows * (1 - _ROUNDING)
-        found = np.flatnonzero(curve.weight >= enough)[-1:]
-    return int(found[0]) if len(found) else None
+            classes[name] = decide(curve, {})
+    return decide(RiskCoverage.of(sums.weight, sums.confidence), classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,13 +281,16 @@ class RiskCoverage:
     """For each threshold, the share of accepted rows and their expected precision.
 
     Arrays over thresholds in rising order: `weight` of the rows at or above the threshold, and
-    `mass`, the sums of their confidence at T, low and high.
+    `mass`, the sums of their confidence at T, low and high. `verdict` is the verdict on the
+    temperature.
     """
 
     thresholds: Float64
     weight: Float64
     mass: Float64
     rows: float
+    verdict: str | None = None
+    assumption: str = ""
 
     @classmethod
     def of(cls, weight: Float64, confidence: Float64) -> "RiskCoverage":
@@ -321,7 +299,26 @@ class RiskCoverage:
         mass = np.cumsum(confidence[:, ::-1], axis=1)[:, ::-1]
         return cls(lower_edges(len(weight) // (2 * RANGE)), above, mass, float(above[0]))
 
-    def accepted(self, first: int | None) -> Accepted:
+    def accept(self, goal: Goal) -> tuple[Accepted, Accepted]:
+        """What a threshold for the goal accepts, at T and cautiously, at the upper end of T."""
+        return self._accepted(self._first_bin(goal, 0)), self._accepted(self._first_bin(goal, 2))
+
+    def _first_bin(self, goal: Goal, at: int) -> int | None:
+        """The lowest bin to accept at T, or at the lower or upper end of its interval."""
+        if goal.cost is not None:
+            error, review = goal.cost
+            cost = error * (self.weight - self.mass[at]) + review * (self.rows - self.weight)
+            best = int(cost.argmin())
+            return best if cost[best] <= review * self.rows * (1 + _ROUNDING) else None
+        if goal.precision is not None:
+            least = goal.precision * self.weight * (1 - _ROUNDING)
+            found = np.flatnonzero((self.mass[at] >= least) & (self.weight > 0))[:1]
+        else:
+            enough = (goal.coverage or 0.0) * self.rows * (1 - _ROUNDING)
+            found = np.flatnonzero(self.weight >= enough)[-1:]
+        return int(found[0]) if len(found) else None
+
+    def _accepted(self, first: int | None) -> Accepted:
         """What is accepted from a bin on."""
         if first is None or not self.weight[first]:
             return Accepted(None, 0.0, None)
@@ -351,10 +348,16 @@ class RiskCoverage:
             return np.asarray(1 - self.mass[at] / self.weight)
 
 
+def read_threshold(sums: ConfidenceSums, goal: Goal) -> tuple[Accepted, Accepted]:
+    """What a threshold for the goal accepts, and what the cautious one does, from sums."""
+    return RiskCoverage.of(sums.weight, sums.confidence).accept(goal)
+
+
 def find_risk_coverage(
-    source: Source, temperatures: Temperatures, engine: Engine | None
+    source: Source, temperatures: Temperatures, *, verdict: str | None, engine: Engine | None
 ) -> RiskCoverage:
     """The curve of all rows of a source."""
     of = partial(ConfidenceSums.of, temperatures=temperatures)
     sums = sum_rows(of, source, engine, "summing confidence")
-    return RiskCoverage.of(sums.weight, sums.confidence)
+    curve = RiskCoverage.of(sums.weight, sums.confidence)
+    return dataclasses.replace(curve, verdict=verdict, assumption=temperatures.assumption)

@@ -86,11 +86,13 @@ def _folders() -> Iterator[Path]:
 
 
 def _user_folder() -> Path:
+    # Path.home() raises for a user without a home, as in some containers.
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "numba" / "Cache"
+        return Path(os.environ.get("LOCALAPPDATA", home)) / "numba" / "Cache"
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "numba"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "numba"
+        return home / "Library" / "Caches" / "numba"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "numba"
 
 
 def _version() -> str:

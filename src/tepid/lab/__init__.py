@@ -1,7 +1,7 @@
 """The paper's experiments: its networks, data, recipes, tables and figures.
 
-Recipes, tables and figures need no PyTorch. `tepid.lab.images`, `datasets`, `networks`, `training`
-and `runs` need PyTorch and mostly torchvision, and are imported when a command runs.
+Recipes, tables and figures need no PyTorch. `tepid.lab.datasets`, `networks` and `training` need
+PyTorch and mostly torchvision, and are imported when a command runs.
 """
 
 from tepid.lab.recipe import Recipe, named, names

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tepid import comparison, plots
+from tepid import plots
 from tepid.errors import InputError
+from tepid.lab.runs import split_rows
 from tepid.lab.sets import LogitSet, find
 from tepid.methods import temperature_scaling, uts
 from tepid.plots import style
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FRACTION = 0.2
 FORMATS = ("png", "svg", "pdf")
 
 
@@ -64,7 +64,7 @@ def of_set(
     called = [f"class {k}" for k in range(z.shape[1])] if names is None else list(names)
     if len(called) != z.shape[1]:
         raise InputError(f"names must be one for each of {z.shape[1]} classes, got {len(called)}")
-    inside, outside = comparison.split(len(z), round(FRACTION * len(z)), 0, 0)
+    inside, outside = split_rows(len(z))
     yield "division", draw_members(z[inside], called)
     by_uts = uts(z[inside]).value
     ts = temperature_scaling(z[inside], y[inside]).value

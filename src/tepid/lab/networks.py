@@ -4,6 +4,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
+
 try:
     import torch
     from torch import Tensor, nn
@@ -11,10 +13,12 @@ except ImportError:
     raise ImportError("tepid.lab.networks needs PyTorch: pip install 'tepid[lab]'") from None
 
 from tepid.errors import InputError
-from tepid.lab.images import import_torchvision
+from tepid.lab.datasets import import_torchvision
 from tepid.lab.recipe import Recipe
+from tepid.validation import Float32
 
 _DENSE_BLOCKS = 3
+_ROWS = 500  # of a forward pass without gradients
 _VGG_STAGES = ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512))
 
 
@@ -39,6 +43,15 @@ def build(recipe: Recipe, classes: int, channels: int, *, download: bool = False
     if recipe.network not in ("lenet5", "resnet152"):  # these keep PyTorch's initialization
         network.apply(_initialize)
     return network
+
+
+def run_network(network: nn.Module, pixels: Tensor, mean: Tensor, deviation: Tensor) -> Float32:
+    """The logits (n, classes) of images given as bytes, without dropout."""
+    network.eval()
+    parts = (((part.float() - mean) / deviation) for part in pixels.split(_ROWS))
+    with torch.inference_mode():
+        logits = [network(part.contiguous(memory_format=torch.channels_last)) for part in parts]
+    return np.asarray(torch.cat(logits).float().cpu())
 
 
 def _initialize(layer: nn.Module) -> None:

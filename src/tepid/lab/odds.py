@@ -11,16 +11,12 @@ import numpy as np
 from tepid import validation
 from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
-from tepid.methods.passes import Pass, Passes, check_total, run_by_group
-from tepid.methods.results import Fit, combine_groups, loss_error, to_temperature
-from tepid.methods.search import Question, mean_confidence, search
-from tepid.methods.unsupervised import check_repeatable
+from tepid.methods.exact import check_repeatable
+from tepid.methods.passes import Fit, Pass, Passes, check_total, fit_by_group, mean_confidence
+from tepid.methods.search import Question, loss_error, search, to_temperature
 from tepid.sources import Batch, open_source
-from tepid.summaries import arithmetic
-from tepid.summaries.curve import Curve
-from tepid.summaries.lattice import Lattice
-from tepid.summaries.optimum import least_loss, loss_step
-from tepid.summaries.probabilities import softmax
+from tepid.summaries.curve import Curve, Lattice
+from tepid.summaries.summary import add, equal, scale, softmax
 from tepid.temperature import Temperature
 from tepid.validation import Float64
 
@@ -30,19 +26,20 @@ _NODES, _WIDEST, _ROUNDS = 17, 5 * math.log(2), 4
 _TRUSTED = 0.99
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Odds:
     """Per class: the weight of the rows predicted so, and by exponent the odds of the others."""
 
-    PARAMETERS: ClassVar = ("classes",)
+    PARAMETERS: ClassVar[tuple[str, ...]] = ("classes",)
 
     classes: int
     weight: float
     predicted: Float64
     total: Float64  # (nodes, k)
 
-    def __add__(self, other: "_Odds") -> "_Odds":
-        return arithmetic.added(self, other)
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
 
 
 def from_odds(logits: Any, *, prior: Any = None, engine: Engine | None = None) -> Temperature:
@@ -68,15 +65,13 @@ def from_odds(logits: Any, *, prior: Any = None, engine: Engine | None = None) -
     """
     source = open_source(logits).select()
     check_repeatable(source)
-    engine = choose_engine(engine, source)
-    fits = run_by_group(lambda _: _fit(prior), source, engine)
-    return combine_groups(fits, source, engine)
+    return fit_by_group(lambda _: _fit(prior), source, choose_engine(engine, source))
 
 
 def _fit(prior: Any) -> Passes[Fit]:
     log_exponent = yield from _log_exponent(prior)
     of = partial(_curve, exponent=math.exp(log_exponent))
-    answer = yield from search(Question(read=least_loss, step=loss_step, curve_of=of))
+    answer = yield from search(Question(curve_of=of))
     confidence = yield from mean_confidence(answer.temperature)
     notes: tuple[str, ...] = ()
     if abs(log_exponent) >= _WIDEST:

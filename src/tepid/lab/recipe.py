@@ -98,7 +98,7 @@ class Recipe:
         return build(vars(self) | changed, "--set")
 
     def learning_rate(self, step: int, steps: int) -> float:
-        """The learning rate at a step, counted from 0, of so many in all.
+        """The learning rate at a step, counted from 0, of a training of `steps` steps.
 
         `steps` multiplies the rate by `factor` at each milestone, after `warmup_steps` steps at
         `warmup_rate`; `one-cycle` rises linearly to the rate over 30 % of the steps and falls to 0.

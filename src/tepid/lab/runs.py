@@ -1,94 +1,113 @@
-"""The folder of a run: write and resume a training, load it again, and predict.
+"""Finished runs, and the skin-lesion application: calibrate without labels, report, predict.
 
-A folder holds logits and labels, weights, and a record of how they came about. `run.json` is
-written last, so that a folder which has it is finished.
+What needs PyTorch imports it when it is called.
 """
 
-import contextlib
 import dataclasses
-import json
-import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-try:
-    import torch
-    from torch import Tensor, nn
-except ImportError:
-    raise ImportError("tepid.lab.runs needs PyTorch: pip install 'tepid[lab]'") from None
-
+from tepid import comparison, metrics, report
 from tepid.errors import InputError
-from tepid.lab import datasets, lesions, networks
-from tepid.lab.images import as_images
 from tepid.lab.recipe import Recipe, build
-from tepid.lab.sets import RUN, read_run
-from tepid.store import atomic_write
-from tepid.temperature import load
-from tepid.validation import Array, Float32
+from tepid.lab.sets import WEIGHTS, LogitSet, open_run, read_run
+from tepid.methods import uts
+from tepid.summaries.reliability import Reliability
+from tepid.temperature import Temperature, load
+from tepid.validation import Array, Float32, Int64
 
-CHECKPOINT, WEIGHTS = "checkpoint.pt", "weights.pt"
-_ROWS = 500  # of a forward pass without gradients
-
-
-def save(path: Path, state: dict[str, Any]) -> None:
-    """Write tensors and plain values atomically."""
-    with atomic_write(path) as file:
-        torch.save(state, file)
-
-
-def checkpoint(run: Path, config: dict[str, Any], device: torch.device) -> dict[str, Any] | None:
-    """The checkpoint of an interrupted run of the same config, or None."""
-    path = run / CHECKPOINT
-    if not path.exists():
-        return None
-    stored: dict[str, Any] = torch.load(path, weights_only=True, map_location=device)
-    _refuse_other(run, stored["config"], config)
-    return stored
+NOTICE = (
+    "Not a medical device: research software that nobody has validated for diagnosis. "
+    "Show any lesion that worries you to a doctor."
+)
+CALIBRATION, REPORT = "calibration.json", "report.html"
+FRACTION = 0.2  # of the test set is used to calibrate, as in the paper
+_NAMES = {
+    "akiec": "Actinic keratosis or Bowen's disease",
+    "bcc": "Basal cell carcinoma",
+    "bkl": "Benign keratosis",
+    "df": "Dermatofibroma",
+    "mel": "Melanoma",
+    "nv": "Melanocytic nevus",
+    "vasc": "Vascular lesion",
+}
 
 
-def finished(run: Path, config: dict[str, Any]) -> dict[str, Any] | None:
-    """The record of a finished run of the same config, or None."""
-    if not (run / RUN).exists():
-        return None
-    record = read_run(run)
-    _refuse_other(run, record["config"], config)
-    return record
+@dataclass(frozen=True)
+class Scores:
+    """NLL and ECE at a temperature, on rows that it was not fitted to; ECE is a fraction."""
+
+    temperature: float
+    nll: float
+    ece: float
 
 
-def write(
-    run: Path, arrays: dict[str, Array], weights: dict[str, Tensor], record: dict[str, Any]
-) -> None:
-    """Finish a run: write its arrays, weights and record, and remove the checkpoint."""
-    for name, array in arrays.items():
-        with atomic_write(run / f"{name}.npy") as file:
-            np.save(file, array, allow_pickle=False)
-    save(run / WEIGHTS, weights)
-    with atomic_write(run / RUN) as file:
-        file.write((json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode())
-    (run / CHECKPOINT).unlink(missing_ok=True)
+def full_names(classes: Sequence[str]) -> list[str]:
+    """The challenge's short names in full; another name stays as it is.
+
+    >>> full_names(["MEL", "nv", "wart"])
+    ['Melanoma', 'Melanocytic nevus', 'wart']
+    """
+    return [_NAMES.get(name.lower(), name) for name in classes]
 
 
-def versions() -> dict[str, str]:
-    """The versions of Python and of the packages that a training uses."""
-    found = {"python": platform.python_version()}
-    for name in ("tepid", "torch", "torchvision", "numpy"):
-        with contextlib.suppress(PackageNotFoundError):  # torchvision is optional
-            found[name] = version(name)
+def split_rows(rows: int) -> tuple[Int64, Int64]:
+    """The rows of the test set to calibrate on and to report on, drawn without labels.
+
+    >>> [len(part) for part in split_rows(4006)]
+    [801, 3205]
+    """
+    return comparison.split(rows, round(FRACTION * rows), 0, 0)
+
+
+def calibrate(run: Path) -> Temperature:
+    """The UTS temperature of the run's logits, saved beside them; labels are not opened."""
+    logits = np.load(open_run(run).logits, mmap_mode="r", allow_pickle=False)
+    inside, _ = split_rows(len(logits))
+    if not len(inside):
+        raise InputError(f"run must have at least 3 test rows, got {len(logits)}")
+    found = uts(logits[inside])
+    found.save(run / CALIBRATION)
     return found
 
 
-def _refuse_other(run: Path, stored: dict[str, Any], config: dict[str, Any]) -> None:
-    for key in sorted(stored.keys() | config.keys()):
-        if stored.get(key) != config.get(key):
-            raise InputError(
-                f"{run} must be a new folder or a run of the same recipe, got {key} = "
-                f"{config.get(key)!r} where it has {stored.get(key)!r}"
-            )
+def score(run: LogitSet, temperature: Temperature) -> tuple[Scores, Scores]:
+    """NLL and ECE at T = 1 and at the temperature, on the rows to report on."""
+    z, y = run.read()
+    _, outside = split_rows(len(z))
+
+    def scored(value: float) -> Scores:
+        summary = Reliability.of_logits(z[outside], y[outside], temperature=value)
+        return Scores(value, metrics.nll(summary), metrics.ece(summary))
+
+    return scored(1.0), scored(temperature.value)
+
+
+def write_report(
+    run: Path, temperature: Temperature, images: Array, classes: Sequence[str]
+) -> Path:
+    """Write the report on the rows not used to calibrate, with a gallery of their images.
+
+    `images` are uint8 (n, h, w, 3), one for each row of the run's logits.
+    """
+    z, y = open_run(run).read()
+    if len(images) != len(z):
+        raise InputError(f"images must be one for each of {len(z)} test rows, got {len(images)}")
+    _, outside = split_rows(len(z))
+    report.write(
+        run / REPORT,
+        z[outside],
+        labels=y[outside],
+        temperatures={"uts": temperature},
+        names=full_names(classes),
+        images=images[outside],
+        title="Skin lesions, calibrated without labels. Not a medical device",
+    )
+    return run / REPORT
 
 
 @dataclass(frozen=True)
@@ -112,12 +131,14 @@ def read_recipe(run: Path) -> Recipe:
 
 def read_test_images(run: Path, path: Path) -> tuple[Array, list[str]]:
     """The images (n, height, width, channels) that a run was tested on, and its classes' names."""
+    from tepid.lab import datasets  # noqa: PLC0415  # PyTorch
+
     recipe, seed = read_recipe(run), int(read_run(run)["seed"])
     data = datasets.read(recipe, path, seed, download=False, checked=True)
     labels = np.load(run / "labels.npy", allow_pickle=False)
     if not np.array_equal(labels, data.test.labels.numpy()):
         raise InputError(f"data must be those that {run} was trained on, got others in {path}")
-    return data.test.pixels.permute(0, 2, 3, 1).numpy(), lesions.full_names(data.names)
+    return data.test.pixels.permute(0, 2, 3, 1).numpy(), full_names(data.names)
 
 
 def predict(run: Path, images: Sequence[Path]) -> list[Prediction]:
@@ -125,13 +146,11 @@ def predict(run: Path, images: Sequence[Path]) -> list[Prediction]:
     about, recipe = read_run(run), read_recipe(run)
     if recipe.data != "isic":
         raise InputError(f"run must be of skin lesions, got one of {recipe.data}")
-    if not (run / lesions.CALIBRATION).is_file():
-        raise InputError(
-            f"run must have {lesions.CALIBRATION}, which tepid lab isic writes, got none"
-        )
-    temperature = load(run / lesions.CALIBRATION)
-    names = lesions.full_names(about["classes"])
-    logits = _logits(run, recipe, about, [_photograph(path, recipe.size) for path in images])
+    if not (run / CALIBRATION).is_file():
+        raise InputError(f"run must have {CALIBRATION}, which tepid lab isic writes, got none")
+    temperature = load(run / CALIBRATION)
+    names = full_names(about["classes"])
+    logits = _logits(run, recipe, about, images)
     before = dataclasses.replace(temperature, value=1.0, groups={})
     shares = (
         [dict(zip(names, map(float, row), strict=True)) for row in t(logits)]
@@ -140,26 +159,15 @@ def predict(run: Path, images: Sequence[Path]) -> list[Prediction]:
     return [Prediction(*of) for of in zip(images, *shares, strict=True)]
 
 
-def _photograph(path: Path, size: int) -> Array:
-    try:
-        return datasets.read_photograph(path, size)
-    except OSError as error:
-        raise InputError(f"image must be a picture file, got {path} ({error})") from None
+def _logits(run: Path, recipe: Recipe, about: dict[str, Any], images: Sequence[Path]) -> Float32:
+    import torch  # noqa: PLC0415  # an extra
 
+    from tepid.lab import datasets, networks  # noqa: PLC0415  # PyTorch
 
-def _logits(run: Path, recipe: Recipe, about: dict[str, Any], pixels: list[Array]) -> Array:
-    images = as_images(np.stack(pixels), np.zeros(len(pixels))).pixels
+    pixels = [datasets.read_photograph(path, recipe.size) for path in images]
     plain = dataclasses.replace(recipe, pretrained=False)  # the run has its weights
-    network = networks.build(plain, len(about["classes"]), images.shape[1])
+    network = networks.build(plain, len(about["classes"]), channels=3)
     network.load_state_dict(torch.load(run / WEIGHTS, weights_only=True, map_location="cpu"))
     mean, deviation = (torch.tensor(about[key]).reshape(-1, 1, 1) for key in ("mean", "deviation"))
-    return run_network(network, images, mean, deviation)
-
-
-def run_network(network: nn.Module, pixels: Tensor, mean: Tensor, deviation: Tensor) -> Float32:
-    """The logits (n, classes) of images given as bytes, without dropout."""
-    network.eval()
-    parts = (((part.float() - mean) / deviation) for part in pixels.split(_ROWS))
-    with torch.inference_mode():
-        logits = [network(part.contiguous(memory_format=torch.channels_last)) for part in parts]
-    return np.asarray(torch.cat(logits).float().cpu())
+    shown = datasets.as_images(np.stack(pixels), np.zeros(len(pixels))).pixels
+    return networks.run_network(network, shown, mean, deviation)

@@ -14,7 +14,7 @@ from tepid.sources import open_source
 from tepid.summaries.tails import Tails
 from tepid.validation import Array, Int64
 
-RUN = "run.json"
+RUN, WEIGHTS = "run.json", "weights.pt"
 _NEEDED = ("logits.npy", "labels.npy")
 
 

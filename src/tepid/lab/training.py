@@ -4,15 +4,20 @@ A run is a function of its recipe, its seed, its data and the number of processe
 rows, the augmentation and dropout follow from the seed and the epoch alone, so that no state of a
 generator has to survive a crash. A checkpoint is written after every epoch. Under `torchrun`,
 several processes share each batch, each on its own device.
+
+The folder of a run holds logits and labels, weights, and a record of how they came about.
+`run.json` is written last, so that a folder which has it is finished.
 """
 
 import contextlib
 import dataclasses
 import json
 import os
+import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +31,13 @@ except ImportError:
     raise ImportError("tepid.lab.training needs PyTorch: pip install 'tepid[lab]'") from None
 
 from tepid.errors import InputError
-from tepid.lab import networks, runs
-from tepid.lab.images import Data, augment, normalization
+from tepid.lab import networks
+from tepid.lab.datasets import Data, augment, normalization
 from tepid.lab.recipe import Recipe
+from tepid.lab.sets import RUN, WEIGHTS, read_run
+from tepid.store import atomic_write
 
+_CHECKPOINT = "checkpoint.pt"
 _REPORTS = 20  # of progress, per epoch
 
 
@@ -132,21 +140,19 @@ def train(
             data, train=data.train.to(process.device), test=data.test.to(process.device)
         )
         job = Job(recipe, data, run, seed, process, mean, deviation)
-        record = runs.finished(run, job.config) or _train(job, progress, download=download)
+        record = _finished(run, job.config) or _train(job, progress, download=download)
         return record if process.leads else {}
 
 
 def _train(job: Job, progress: Callable[[Progress], None], *, download: bool) -> dict[str, Any]:
-    stored = runs.checkpoint(job.run, job.config, job.process.device)
+    stored = _checkpoint(job.run, job.config, job.process.device)
     state = _start_or_resume(job, stored, download=download)
     history = stored["history"] if stored else []
     for epoch in range(len(history), job.recipe.epochs):
         history.append(_train_epoch(job, state, epoch, progress))
         if job.process.leads:
             parts = {name: part.state_dict() for name, part in state.parts().items()}
-            runs.save(
-                job.run / runs.CHECKPOINT, {"config": job.config, "history": history, **parts}
-            )
+            _save(job.run / _CHECKPOINT, {"config": job.config, "history": history, **parts})
     return _write_results(job, state.network, history) if job.process.leads else {}
 
 
@@ -238,19 +244,24 @@ def _optimizer(recipe: Recipe, network: nn.Module) -> torch.optim.Optimizer:
 
 
 def _write_results(job: Job, network: nn.Module, history: list[dict[str, float]]) -> dict[str, Any]:
-    """Write logits, labels, weights and the record; return the record.
+    """Write logits, labels, weights and the record, and remove the checkpoint.
 
     The test set is used here only: no epoch is chosen by it.
     """
-    logits = runs.run_network(network, job.data.test.pixels, job.mean, job.deviation)
+    logits = networks.run_network(network, job.data.test.pixels, job.mean, job.deviation)
     labels = job.data.test.labels.cpu().numpy()
     if not np.isfinite(logits).all():
         raise InputError(f"rate must let the training converge, got {job.recipe.rate:g}")
-    accuracy = float((logits.argmax(axis=1) == labels).mean())
-    arrays = {"labels": labels} | ({} if job.data.rows is None else {"rows": job.data.rows})
-    weights = {name: value.cpu() for name, value in network.state_dict().items()}
-    record = _record(job, accuracy, history)
-    runs.write(job.run, arrays | {"logits": logits}, weights, record)
+    arrays = {"logits": logits, "labels": labels, "rows": job.data.rows}
+    for name, array in arrays.items():
+        if array is not None:
+            with atomic_write(job.run / f"{name}.npy") as file:
+                np.save(file, array, allow_pickle=False)
+    _save(job.run / WEIGHTS, {name: value.cpu() for name, value in network.state_dict().items()})
+    record = _record(job, float((logits.argmax(axis=1) == labels).mean()), history)
+    with atomic_write(job.run / RUN) as file:
+        file.write((json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode())
+    (job.run / _CHECKPOINT).unlink(missing_ok=True)
     return record
 
 
@@ -270,7 +281,7 @@ def _record(job: Job, accuracy: float, history: list[dict[str, float]]) -> dict[
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         "threads": torch.get_num_threads(),
         "processors": os.cpu_count(),
-        "versions": runs.versions(),
+        "versions": _versions(),
         "history": history,
         "config": job.config,
     }
@@ -304,3 +315,49 @@ def _deterministic() -> Iterator[None]:
             yield
     finally:
         torch.use_deterministic_algorithms(mode=before)
+
+
+# The folder of a run ------------------------------------------------------------------------------
+
+
+def _save(path: Path, state: dict[str, Any]) -> None:
+    """Write tensors and plain values atomically."""
+    with atomic_write(path) as file:
+        torch.save(state, file)
+
+
+def _checkpoint(run: Path, config: dict[str, Any], device: torch.device) -> dict[str, Any] | None:
+    """The checkpoint of an interrupted run of the same config, or None."""
+    path = run / _CHECKPOINT
+    if not path.exists():
+        return None
+    stored: dict[str, Any] = torch.load(path, weights_only=True, map_location=device)
+    _refuse_other(run, stored["config"], config)
+    return stored
+
+
+def _finished(run: Path, config: dict[str, Any]) -> dict[str, Any] | None:
+    """The record of a finished run of the same config, or None."""
+    if not (run / RUN).exists():
+        return None
+    record = read_run(run)
+    _refuse_other(run, record["config"], config)
+    return record
+
+
+def _versions() -> dict[str, str]:
+    """The versions of Python and of the packages that a training uses."""
+    found = {"python": platform.python_version()}
+    for name in ("tepid", "torch", "torchvision", "numpy"):
+        with contextlib.suppress(PackageNotFoundError):  # torchvision is optional
+            found[name] = version(name)
+    return found
+
+
+def _refuse_other(run: Path, stored: dict[str, Any], config: dict[str, Any]) -> None:
+    for key in sorted(stored.keys() | config.keys()):
+        if stored.get(key) != config.get(key):
+            raise InputError(
+                f"{run} must be a new folder or a run of the same recipe, got {key} = "
+                f"{config.get(key)!r} where it has {stored.get(key)!r}"
+            )

@@ -1,31 +1,13 @@
-"""A known accuracy: its forms, and the temperature at which the mean confidence equals it."""
+"""The forms of a known accuracy, and its standard error."""
 
-import dataclasses
 import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeAlias
 
-from tepid import validation
-from tepid.engines import Engine, choose_engine
 from tepid.errors import InputError
-from tepid.methods.passes import Key, Pass, Passes, group_weights, run_by_group
-from tepid.methods.results import Fit, combine_groups, matching_error, to_temperature
-from tepid.methods.search import Question, read_off, search
-from tepid.sources import Batch, Source, open_source
-from tepid.summaries.clusters import ClusterSums, confidences
-from tepid.summaries.curve import Curve
-from tepid.summaries.optimum import (
-    Reading,
-    confidence_interpolation,
-    confidence_precision,
-    confidence_step,
-    matching_confidence,
-)
-from tepid.summaries.shared import Summaries
-from tepid.temperature import Temperature
+from tepid.methods.passes import Key
 from tepid.validation import number, whole
 
 # The standard error of an accuracy that is given without one.
@@ -171,122 +153,3 @@ def _error(value: Any) -> float:
     if not 0 <= number(value, "standard error of accuracy") < 1:
         raise InputError(f"standard error of accuracy must be in [0, 1), got {value!r}")
     return float(value)
-
-
-# The exact method ---------------------------------------------------------------------------------
-
-
-def match_accuracy(
-    logits: Any,
-    accuracy: Accuracy | Mapping[str, Accuracy],
-    *,
-    sample_weight: Any = None,
-    class_axis: int | None = None,
-    groups: Any = None,
-    clusters: Any = None,
-    columns: Any = None,
-    probabilities: bool = False,
-    engine: Engine | None = None,
-) -> Temperature:
-    r"""The temperature at which the mean confidence on unlabeled logits equals a known accuracy.
-
-    Solves $\frac1n \sum_i \max_k \mathrm{softmax}(z_i/T)_k = a$; confidence falls strictly in T, so
-    there is one. It makes $|conf - acc|$, a lower bound of the ECE, zero, but it is not the T of
-    least NLL unless temperature scaling is right for the model. `tepid.calibrate` takes the error
-    of the accuracy into account where it places T; this method does not.
-
-    The accuracy is a number, `(value, standard error)`, `tepid.Counted` or `tepid.Range`. The 95 %
-    interval comes from the spread of the confidences and the error of the accuracy; for a range it
-    spans the temperatures that match its ends. With `groups`, one name per row, a mapping gives
-    each group's accuracy; a single one is taken as the accuracy of every group. `clusters` are
-    those of `tepid.temperature_scaling`. `logits` may be `tepid.Summaries`.
-
-    >>> import numpy as np
-    >>> logits = 4 * np.random.default_rng(0).normal(size=(5000, 10))
-    >>> t = match_accuracy(logits, 0.6)
-    >>> float(t(logits).max(axis=1).mean())
-    0.6
-    """
-    if isinstance(logits, Summaries):
-        logits.check_rows_needed(
-            sample_weight=sample_weight, class_axis=class_axis, groups=groups, clusters=clusters,
-            columns=columns, probabilities=probabilities, engine=engine,
-        )  # fmt: skip
-        logits.check_weight()
-        return matched_temperature(logits.curve, _to_match(accuracy).value)
-    source = open_source(
-        logits,
-        sample_weight=sample_weight,
-        class_axis=class_axis,
-        groups=groups,
-        clusters=clusters,
-        columns=columns,
-        probabilities=probabilities,
-    ).select(clusters=True)
-    engine = choose_engine(engine, source)
-    weights = group_weights(source, engine)
-    if isinstance(accuracy, Mapping):
-        known = estimate_groups(accuracy, weights, _to_match)
-    else:
-        known = dict.fromkeys((None, *weights), _to_match(accuracy))
-
-    def fit(key: Key) -> Passes[Fit]:
-        given = accuracy.get(str(key)) if isinstance(accuracy, Mapping) else accuracy
-        ends = (given.high, given.low) if isinstance(given, Range) else ()
-        return _matched_fit(known[key], ends, source)
-
-    keys = (None, *weights)
-    return combine_groups(run_by_group(fit, source, engine, keys), source, engine)
-
-
-def matched_temperature(curve: Curve, accuracy: float) -> Temperature:
-    """The temperature with this mean confidence, read off a curve."""
-    answer = read_off(_question(accuracy, ()), curve)
-    return to_temperature(answer, "accuracy")
-
-
-def _to_match(accuracy: Any) -> Estimate:
-    """What the exact method matches: a number as it is, and a count as its share."""
-    if isinstance(accuracy, Counted):
-        return Estimate(accuracy.correct / accuracy.checked, estimate(accuracy).error)
-    known = estimate(accuracy)
-    exact = not isinstance(accuracy, (tuple, list, Estimate))
-    return Estimate(known.value, 0.0 if exact else known.error)
-
-
-def _matched_fit(known: Estimate, ends: tuple[float, ...], source: Source) -> Passes[Fit]:
-    """The fit to an accuracy; `ends` are those of a range, the higher accuracy first."""
-    others = tuple(partial(matching_confidence, accuracy=end) for end in ends)
-    answer = yield from search(_question(known.value, others), repeatable=source.repeatable)
-    sampling = None
-    if answer.point is not None and source.clustered:
-        sampling = yield from _clustered_variance(answer.temperature)
-    error = matching_error(answer.point, known.error, sampling)
-    t = to_temperature(answer, "accuracy", error=error)
-    if answer.others:
-        t = dataclasses.replace(t, interval=(answer.others[0], answer.others[1]))
-    return Fit(t, error)
-
-
-def _clustered_variance(temperature: float) -> Passes[float]:
-    """The sampling variance of the mean confidence; infinite from a single cluster."""
-
-    def of(batch: Batch) -> ClusterSums:
-        p = confidences(validation.to_host(validation.as_array(batch.logits)), temperature)
-        weight = validation.weight_column(batch.weight, len(p))
-        return ClusterSums.of(p, weight, batch.buckets())
-
-    sums: ClusterSums = yield Pass(of, "measuring clusters")
-    if sums.variance is None:
-        return math.inf
-    return sums.variance / float(sums.weight.sum()) ** 2
-
-
-def _question(accuracy: float, others: tuple[Callable[[Curve], Reading], ...]) -> Question:
-    return Question(
-        read=partial(matching_confidence, accuracy=accuracy),
-        step=lambda point, _: confidence_step(point, accuracy),
-        precision=confidence_precision,
-        interpolation=confidence_interpolation,
-        others=others,
-    )

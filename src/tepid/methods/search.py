@@ -1,4 +1,4 @@
-"""The search that all methods share: locate T on a curve, then refine it with an exact pass."""
+"""The search that all methods share: locate T on a curve and refine it with exact passes."""
 
 import dataclasses
 import math
@@ -8,19 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from tepid.errors import InputError
-from tepid.methods.passes import Pass, Passes
+from tepid.methods.passes import LARGEST_ERROR, Pass, Passes, interval_around, mean_confidence
 from tepid.sources import Batch
-from tepid.summaries.curve import Curve
-from tepid.summaries.lattice import Lattice
+from tepid.summaries.curve import Curve, Lattice
 from tepid.summaries.optimum import (
     EXACT,
     INTERPOLATION,
+    LeastLoss,
+    MatchingConfidence,
     Reading,
     confidence_at,
-    loss_interpolation,
-    loss_precision,
 )
-from tepid.temperature import Status
+from tepid.temperature import Status, Temperature
 from tepid.validation import Float64
 
 # The octaves of 1/T that are summed where the data can be read only once.
@@ -30,33 +29,73 @@ _STRIDE, _FARTHEST = 12, 112
 # At-bound temperatures lie this many octaves from the scale of the logits.
 _REACH = 8
 # A step this small leaves an error well below EXACT.
-LAST_STEP = 2e-3
+_LAST_STEP = 2e-3
 # Where rounding leaves a larger relative error, T is not identified.
-POOR = 1e-2
+_POOR = 1e-2
+_LEAST_LOSS = LeastLoss()
+
+_FLAT = (
+    "The loss is nearly flat: the evidence hardly depends on the temperature, so the value is not "
+    "determined."
+)
+# Why no temperature inside the range was found.
+_BOUND_WARNINGS = {
+    "nowhere": "Every row's logits are equal, so every temperature gives the same result.",
+    "no-pairs": "No row reaches the threshold of UTS, so nothing determines a temperature.",
+    "beyond-zero": (
+        "No temperature is low enough: the evidence agrees with every prediction. "
+        "The value is the end of the range that was searched."
+    ),
+    "beyond-infinity": (
+        "No temperature is high enough: the evidence is no better than chance. "
+        "The value is the end of the range that was searched."
+    ),
+    "below": "The best temperature lies below the range that was searched; T is its lower end.",
+    "above": "The best temperature lies above the range that was searched; T is its upper end.",
+}
 
 
 @dataclass(frozen=True)
 class Question:
-    """Which curve to sum, where on it the answer lies, and how to step to it from near by.
+    """Which curve to sum, and which temperature on it is wanted.
 
-    `precision` bounds the error of T after an exact pass at a point, and `interpolation` that of
-    one read off a curve, as `others` are. `first` is the first window, in octaves of 1/T, where the
-    data can be read again: by default T from 1/4 to 8. `curve_of` replaces the curve of the
-    thresholds and labels by another. `empty` is the error where no row counts.
+    `others` are read off the same curve and not refined. `first` is the first window, in octaves of
+    1/T, where the data can be read again: by default T from 1/4 to 8. `curve_of` replaces the curve
+    of the thresholds and labels by another. `empty` is the error where no row counts.
     """
 
-    read: Callable[[Curve], Reading]
-    step: Callable[[Curve, Curve], float]
-    precision: Callable[[Curve], float] = loss_precision
-    interpolation: Callable[[Curve, float], float] = loss_interpolation
-    others: tuple[Callable[[Curve], Reading], ...] = ()
+    wanted: LeastLoss | MatchingConfidence = _LEAST_LOSS
+    others: tuple[LeastLoss | MatchingConfidence, ...] = ()
     thresholds: Float64 | None = None
-    exact_thresholds: Float64 | None = None
     labeled: bool = False
     curve_of: Callable[[Batch, Lattice], Curve] | None = None
     per_octave: int = 2
     first: tuple[int, int] = (-3, 2)
     empty: str = "sample_weight must not be zero for every row, got only zeros"
+
+    def read(self, curve: Curve) -> list[Reading]:
+        """The readings of the wanted temperature and of the others."""
+        return [each.read(curve) for each in (self.wanted, *self.others)]
+
+    def sum(self, lattice: Lattice, stage: str, *, alone: bool = False) -> Pass:
+        """The pass that sums the curve on a lattice, or that of the wanted weighting alone."""
+        thresholds = self.thresholds
+        if alone and thresholds is not None and isinstance(self.wanted, LeastLoss):
+            thresholds = thresholds[self.wanted.weighting][None]
+
+        def of(batch: Batch) -> Curve:
+            if self.curve_of is not None:
+                return self.curve_of(batch, lattice)
+            return Curve.of(
+                batch.logits,
+                lattice=lattice,
+                thresholds=thresholds,
+                labels=batch.labels if self.labeled else None,
+                sample_weight=batch.weight,
+                bins=0,
+            )
+
+        return Pass(of, stage)
 
 
 @dataclass(frozen=True)
@@ -86,67 +125,33 @@ def search(question: Question, *, repeatable: bool = True) -> Passes[Answer]:
     """Answer a question in two or three passes, or in one if the data cannot be read again."""
     if not repeatable:
         question = dataclasses.replace(question, first=_ONLY)
-    curve, readings = yield from locate(question, moving=repeatable)
-    if not repeatable:
+        curve, readings = yield from locate(question, moving=False)
         return read_off(question, curve, readings)
-    found, *others = (_bounded(r, curve) for r in readings)
-    if readings[0].where != "inside":
-        confidence = yield from mean_confidence(found)
-        status = status_of(readings[0])
-        return Answer(found, status, confidence, EXACT, curve, None, tuple(others), tuple(readings))
-    temperature, point = yield from refine(question, found, curve)
-    return exact_answer(question, temperature, curve, point, readings, tuple(others))
+    curve, readings = yield from locate(question)
+    temperature, *others = (_bounded(reading, curve) for reading in readings)
+    status, precision, point = _status_of(readings[0]), EXACT, None
+    if status == "ok":
+        temperature, point, precision = yield from _refine(question, temperature, curve)
+        status = "ok" if precision <= _POOR else "not-identified"
+        ahead = 1.0 / temperature - float(point.lattice.nodes[0])
+        confidence = float(point.confidence[0] + ahead * point.confidence_slope[0]) / point.weight
+    else:
+        confidence = yield from mean_confidence(temperature)
+    return Answer(
+        temperature, status, confidence, precision, curve, point, tuple(others), tuple(readings)
+    )
 
 
 def read_off(question: Question, curve: Curve, readings: list[Reading] | None = None) -> Answer:
     """The answer read off a curve, without another pass."""
-    readings = readings_of(question, curve) if readings is None else readings
+    readings = question.read(curve) if readings is None else readings
     found, *others = (reading.temperature for reading in readings)
-    confidence, precision = confidence_at(curve, found), INTERPOLATION[curve.lattice.per_octave]
-    status = status_of(readings[0])
+    status, precision = _status_of(readings[0]), INTERPOLATION[curve.lattice.per_octave]
     if status == "ok":
-        precision = question.interpolation(curve, found)
-        status = status if precision <= POOR else "not-identified"
+        precision = question.wanted.interpolation(curve, found)
+        status = "ok" if precision <= _POOR else "not-identified"
+    confidence = confidence_at(curve, found)
     return Answer(found, status, confidence, precision, curve, None, tuple(others), tuple(readings))
-
-
-def exact_answer(
-    question: Question,
-    temperature: float,
-    curve: Curve,
-    point: Curve,
-    readings: list[Reading],
-    others: tuple[float, ...] = (),
-) -> Answer:
-    """The answer at a temperature that was found from the exact sums at a point near by.
-
-    It is not identified where its precision is poor, or where the last step was not the last.
-    """
-    node = float(point.lattice.nodes[0])
-    confidence = float(point.confidence[0] + (1.0 / temperature - node) * point.confidence_slope[0])
-    converged = abs(math.log(temperature * node)) < LAST_STEP
-    precision = question.precision(point) if converged else 1.0
-    return Answer(
-        temperature,
-        "ok" if precision <= POOR else "not-identified",
-        confidence / point.weight,
-        precision,
-        curve,
-        point,
-        others,
-        tuple(readings),
-    )
-
-
-def mean_confidence(temperature: float) -> Passes[float]:
-    """The mean confidence at a temperature, by one exact pass."""
-    lattice = Lattice.point(temperature)
-
-    def of(batch: Batch) -> Curve:
-        return Curve.of(batch.logits, lattice=lattice, sample_weight=batch.weight, bins=0)
-
-    point = yield Pass(of, "measuring confidence")
-    return float(point.confidence[0] / point.weight)
 
 
 def locate(question: Question, *, moving: bool = True) -> Passes[tuple[Curve, list[Reading]]]:
@@ -156,8 +161,8 @@ def locate(question: Question, *, moving: bool = True) -> Passes[tuple[Curve, li
     logits, which a few extreme rows can hide.
     """
     low, high = question.first
-    curve = yield from _summed(question, (low, high), "summing")
-    readings = readings_of(question, curve)
+    curve = yield from _sum_window(question, (low, high), "summing")
+    readings = question.read(curve)
     while moving:
         outside = [i for i, reading in enumerate(readings) if reading.where in ("below", "above")]
         if not outside or max(-low, high) > _FARTHEST:
@@ -166,82 +171,83 @@ def locate(question: Question, *, moving: bool = True) -> Passes[tuple[Curve, li
             window = (high - 1, high + _STRIDE)
         else:
             window = (low - _STRIDE, low + 1)
-        moved = yield from _summed(question, window, "extending the range")
-        for i, reading in enumerate(readings_of(question, moved)):
+        moved = yield from _sum_window(question, window, "extending the range")
+        for i, reading in enumerate(question.read(moved)):
             readings[i] = reading if i in outside else readings[i]
         curve = moved if 0 in outside else curve
         low, high = min(low, window[0]), max(high, window[1])
     return curve, readings
 
 
-def _summed(question: Question, window: tuple[int, int], stage: str) -> Passes[Curve]:
+def _sum_window(question: Question, window: tuple[int, int], stage: str) -> Passes[Curve]:
     lattice = Lattice.window(*window, per_octave=question.per_octave)
-    curve: Curve = yield Pass(curve_of(question, lattice), stage)
+    curve: Curve = yield question.sum(lattice, stage)
     if not curve.weight:
         raise InputError(question.empty)
     return curve
 
 
-def readings_of(question: Question, curve: Curve) -> list[Reading]:
-    """The readings of the answer and of the others on a curve."""
-    return [read(curve) for read in (question.read, *question.others)]
-
-
-def curve_of(
-    question: Question, lattice: Lattice, *, exact: bool = False
-) -> Callable[[Batch], Curve]:
-    """The function that gives the curve of a batch for a question."""
-    thresholds = question.exact_thresholds if exact else question.thresholds
-
-    def of(batch: Batch) -> Curve:
-        if question.curve_of is not None:
-            return question.curve_of(batch, lattice)
-        return Curve.of(
-            batch.logits,
-            lattice=lattice,
-            thresholds=thresholds,
-            labels=batch.labels if question.labeled else None,
-            sample_weight=batch.weight,
-            bins=0,
-        )
-
-    return of
-
-
-def _octaves(curve: Curve) -> tuple[int, int]:
-    """Ten octaves around T = 1, extended to reach the scale of the logits."""
-    scale = -math.log2(-curve.spread / curve.weight) if curve.spread else 0.0
-    return min(-5, math.floor(scale) - _REACH), max(5, math.ceil(scale) + _REACH)
+def _refine(
+    question: Question, temperature: float, curve: Curve
+) -> Passes[tuple[float, Curve, float]]:
+    """The exact temperature from one near by, the sums it was found from, and its precision."""
+    for _ in range(8):
+        point: Curve = yield question.sum(Lattice.point(temperature), "finishing", alone=True)
+        step = float(np.clip(question.wanted.step(point, curve), -0.3, 0.3))
+        temperature = math.exp(step) / float(point.lattice.nodes[0])
+        if abs(step) < _LAST_STEP:
+            return temperature, point, question.wanted.precision(point)
+    return temperature, point, 1.0
 
 
 def _bounded(reading: Reading, curve: Curve) -> float:
-    low, high = _octaves(curve)
+    """The temperature of a reading; where none is best, one beyond the scale of the logits."""
+    scale = -math.log2(-curve.spread / curve.weight) if curve.spread else 0.0
     if reading.where == "beyond-zero":
-        return 2.0**-high
+        return 2.0 ** -max(5, math.ceil(scale) + _REACH)
     if reading.where == "beyond-infinity":
-        return 2.0**-low
+        return 2.0 ** -min(-5, math.floor(scale) - _REACH)
     return reading.temperature
 
 
-def status_of(reading: Reading) -> Status:
-    """The status of a temperature with this reading."""
+def _status_of(reading: Reading) -> Status:
     if reading.where == "inside":
         return "ok"
     return "not-identified" if reading.where in ("nowhere", "no-pairs") else "at-bound"
 
 
-def refine(question: Question, temperature: float, curve: Curve) -> Passes[tuple[float, Curve]]:
-    """The exact temperature, from one near by, and the sums that it was found from."""
-    for _ in range(8):
-        lattice = Lattice.point(temperature)
-        point: Curve = yield Pass(curve_of(question, lattice, exact=True), "finishing")
-        temperature, step = step_from(question, point, curve)
-        if abs(step) < LAST_STEP:
-            break
-    return temperature, point
+def to_temperature(
+    answer: Answer, method: str, *, error: float | None = None, notes: tuple[str, ...] = ()
+) -> Temperature:
+    """The temperature of an answer; with a standard error it has a 95 % interval.
+
+    One whose standard error is so large that it carries no information is not identified.
+    """
+    curve, where = answer.curve, answer.reading.where
+    vague = error is not None and error > LARGEST_ERROR
+    status = "not-identified" if vague and answer.status == "ok" else answer.status
+    warnings = [] if where == "inside" else [_BOUND_WARNINGS[where]]
+    if status == "not-identified" and where == "inside":
+        warnings.append(_FLAT)
+    if curve.rows < curve.classes:
+        rows = f"fewer rows ({curve.rows:.0f}) than classes ({curve.classes})"
+        warnings.append(f"There are {rows}.")
+    return Temperature(
+        answer.temperature,
+        method,
+        samples=round(curve.rows),
+        classes=curve.classes,
+        implied_accuracy=answer.confidence,
+        status=status,
+        interval=None if error is None or vague else interval_around(answer.temperature, error),
+        precision=answer.precision,
+        warnings=(*warnings, *notes),
+    )
 
 
-def step_from(question: Question, point: Curve, curve: Curve) -> tuple[float, float]:
-    """The temperature one step on from the exact sums at a point, and the step in its logarithm."""
-    step = float(np.clip(question.step(point, curve), -0.3, 0.3))
-    return math.exp(step) / float(point.lattice.nodes[0]), step
+def loss_error(point: Curve | None, node: int = 0) -> float | None:
+    """The sandwich standard error of log T where, at a node, the loss is least."""
+    if point is None or not point.curvature[0, node]:
+        return None
+    steepness = point.curvature[0, node] * point.lattice.nodes[node]
+    return float(math.sqrt(point.square[0, node]) / steepness)

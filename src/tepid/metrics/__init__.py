@@ -6,7 +6,6 @@ part where it lies and add. The docstrings of the others state that they need al
 NaN where there are no rows.
 """
 
-from tepid.metrics.excess import excess_nll
 from tepid.metrics.from_reliability import (
     accuracy,
     brier,
@@ -23,6 +22,7 @@ from tepid.metrics.from_rows import (
     eaurc,
     ece_classwise,
     ece_equal_mass,
+    excess_nll,
     ks_error,
     smooth_ece,
 )

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from tepid import validation
 from tepid.errors import InputError
 from tepid.metrics import from_reliability, from_rows
-from tepid.metrics.excess import excess_nll, excess_of_counts
 from tepid.summaries.reliability import Reliability, Rows
 from tepid.validation import Float64, Int64, number, whole
 
@@ -33,7 +32,7 @@ _GREATEST: dict[Measure, float] = {
     from_rows.aurc: 1.0,
     from_rows.eaurc: 1.0,
     from_rows.smooth_ece: 1.0,
-    excess_nll: math.inf,
+    from_rows.excess_nll: math.inf,
 }
 
 
@@ -213,9 +212,9 @@ def of_counts(
         )
     if "sample_weight" in getattr(measure, "keywords", {}):
         raise InputError("measure must leave sample_weight to the draws, got one that sets it")
-    if _plain(measure) is excess_nll:
+    if _plain(measure) is from_rows.excess_nll:
         options = getattr(measure, "keywords", {})
-        return excess_of_counts(labels, probabilities, **options)
+        return from_rows.excess_of_counts(labels, probabilities, **options)
     if _plain(measure) in _GREATEST:
         rows = Rows.of(labels, probabilities)
         return lambda counts: measure(rows.weighing(counts))

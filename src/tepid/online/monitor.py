@@ -1,39 +1,49 @@
 """The monitor: compares the logits that are served with a reference."""
 
+import copy
 import datetime
+import json
 import math
 import os
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import lru_cache, reduce
+from itertools import pairwise
+from pathlib import Path
 from time import time as now
 from typing import Any
 
 import numpy as np
 
-from tepid import shapes, validation
+from tepid import shapes, store, validation
 from tepid.errors import InputError, RowError
-from tepid.online import files
-from tepid.online.files import Outputs
 from tepid.online.reference import Reference, Rules, summarize_reference, take_rows
-from tepid.online.state import (
-    COLUMNS,
-    State,
-    add_batch,
-    close_chunk,
-    make_table,
-    merge_states,
-    room_of,
-    sum_chunks,
-    trim_history,
-)
+from tepid.online.state import COLUMNS, Row, State, load_state, save_state
 from tepid.online.sums import Sums
 from tepid.temperature import Temperature, warn_unreliable
-from tepid.validation import Float64, Int64, number
+from tepid.validation import Float64, Int64, number, whole
 
 # Rows are sampled in blocks of this size: a batch of one row must not pay for its own generator.
 _BLOCK = 1 << 14
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where a monitor writes while it runs.
+
+    `autosave` is a file that holds the state after every `every` batches, written atomically: a
+    process that is killed loses at most the batches since then. `log` is a file that gets one line
+    of JSON for each chunk; only one process may write to it. A file that cannot be written is an
+    error of the `update` that tried; its rows are counted all the same.
+    """
+
+    autosave: str | os.PathLike[str] | None = None
+    every: int = 1
+    log: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        whole(self.every, "every", 1)
 
 
 class Monitor:
@@ -71,12 +81,11 @@ class Monitor:
             if given != own:
                 raise InputError(f"{name} must be that of the reference, {own}, got {given}")
         self.outputs = outputs or Outputs()
-        zero = reference.layout.zero()
-        self._state = state or State(open=zero, recent=zero)
+        self._state = state or State(reference, self.rules)
         self._batches = self._saved = 0
-        self._merging, self._saving = threading.Lock(), threading.Lock()
+        self._lock, self._saving = threading.Lock(), threading.Lock()
         if self.outputs.log is not None:
-            files.repair_log(self.outputs.log)
+            _repair_log(self.outputs.log)
 
     @classmethod
     def from_reference(
@@ -103,9 +112,7 @@ class Monitor:
         )
         return cls(reference, rules, outputs)
 
-    def update(
-        self, logits: Any, time: float | datetime.datetime | None = None
-    ) -> list[dict[str, Any]]:
+    def update(self, logits: Any, time: float | datetime.datetime | None = None) -> list[Row]:
         """Add a batch (n, k), and return the rows of the chunks that it closed, mostly none.
 
         `time`, in seconds or a datetime, is now by default. A batch belongs to one time. A batch
@@ -115,48 +122,41 @@ class Monitor:
         z = _check_batch(logits, self.reference.classes)
         moment = _to_seconds(time)
         n = int(z.shape[0])
-        start = self._count_rows(n)
+        with self._lock:
+            start, room = self._state.seen, self._state.room
+            self._state.seen += n
         chosen = None if self.rules.sample == 1 else sample_rows(start, n, self.rules)
+        z = z if chosen is None else take_rows(z, chosen)
         try:
-            return self._add(z if chosen is None else take_rows(z, chosen), moment)
+            parts = _sum_chunks(z, room, self.reference)  # the work, which needs no lock
         except RowError as error:
-            self._count_rows(-n)
+            with self._lock:
+                self._state.seen -= n
             row = error.row if chosen is None else int(chosen[error.row])
             raise error.moved(row - error.row) from None
 
-    def finish(self) -> list[dict[str, Any]]:
-        """Close the open chunk as it is, and return its row; none if no row is in it."""
-        return self._apply(lambda state: close_chunk(state, self.reference, self.rules))
-
-    def _count_rows(self, rows: int) -> int:
-        with self._merging:
-            before = self._state.seen
-            self._state = self._state._replace(seen=before + rows)
-        return before
-
-    def _add(self, logits: Any, moment: float) -> list[dict[str, Any]]:
-        room = room_of(self._state, self.reference)
-        parts = sum_chunks(logits, room, self.reference)  # the work, which needs no lock
-
-        def add(state: State) -> State:
-            left = room_of(state, self.reference)
-            fits = left == room or int(logits.shape[0]) <= min(left, room)
+        def add(state: State) -> list[Row]:
+            left = state.room
+            fits = left == room or int(z.shape[0]) <= min(left, room)
             # Cut again if another thread has added to the chunk meanwhile.
-            new = parts if fits else sum_chunks(logits, left, self.reference)
-            return add_batch(state, new, moment, self.reference, self.rules)
+            return state.add(parts if fits else _sum_chunks(z, left, self.reference), moment)
 
-        return self._apply(add)
+        return self._change(add)
 
-    def _apply(self, change: Callable[[State], State]) -> list[dict[str, Any]]:
-        with self._merging:
-            state = change(self._state)
-            new = state.closed - self._state.closed
-            rows = make_table(state, self.reference, self.rules, new)
-            self._state = trim_history(state, self.rules) if new else state
+    def finish(self) -> list[Row]:
+        """Close the open chunk as it is, and return its row; none if no row is in it."""
+        return self._change(State.close)
+
+    def _change(self, change: Callable[[State], list[Row]]) -> list[Row]:
+        """Change the state, and write what the outputs ask for."""
+        with self._lock:
+            state = copy.copy(self._state)  # so that an interrupted change is none
+            rows = change(state)
+            self._state = state
             self._batches += 1
             if self.outputs.log is not None:
                 for row in rows:
-                    files.append_log(self.outputs.log, row)
+                    _append_log(self.outputs.log, row)
         if self.outputs.autosave is not None and self._is_due():
             with self._saving:
                 if self._is_due():  # another thread may have saved this batch with its own
@@ -168,21 +168,25 @@ class Monitor:
 
     def _write(self, path: str | os.PathLike[str]) -> int:
         """Write the state, and return the number of batches in it."""
-        with self._merging:
-            state, batches = self._state, self._batches
-        files.save_state(path, self.reference, self.rules, state)
+        with self._lock:
+            state, batches = self._state.copy(), self._batches
+        save_state(path, state)
         return batches
 
+    def _snapshot(self) -> State:
+        with self._lock:
+            return self._state.copy()
+
     @property
-    def history(self) -> list[dict[str, Any]]:
+    def history(self) -> list[Row]:
         """A row for each closed chunk, the oldest first, at most `Rules.remember`."""
-        return make_table(self._state, self.reference, self.rules, self.rules.remember)
+        return self._snapshot().table(self.rules.remember)
 
     @property
     def window(self) -> Sums:
         """The rows judged last or, before the first chunk has closed, those of the open chunk."""
-        state = self._state
-        return state.recent if state.closed else state.open
+        with self._lock:
+            return self._state.window
 
     @property
     def histogram(self) -> tuple[Float64, Float64]:
@@ -222,10 +226,10 @@ class Monitor:
         if not self.window.weight:
             raise InputError("monitor must have seen a row for an estimate, got none")
 
-    def reading(self) -> dict[str, Any]:
+    def reading(self) -> Row:
         """Return the row of the last closed chunk, with None if there is none, and the counts."""
-        state = self._state
-        last = make_table(state, self.reference, self.rules, 1)
+        state = self._snapshot()
+        last = state.table(1)
         counts = {
             "temperature": self.reference.temperature,
             "rows_total": state.seen,
@@ -244,13 +248,13 @@ class Monitor:
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, outputs: Outputs | None = None) -> "Monitor":
         """Return the monitor that `save` wrote; raises `InputError` if the file is damaged."""
-        reference, rules, state = files.load_state(path)
-        return cls(reference, rules, outputs, state)
+        state = load_state(path)
+        return cls(state.reference, state.rules, outputs, state)
 
     def __add__(self, other: "Monitor") -> "Monitor":
         """Return what both replicas have seen; refuses replicas with different references."""
         _check_mergeable(self, other)
-        state = merge_states(self._state, other._state, self.reference, self.rules)
+        state = self._snapshot() + other._snapshot()
         return Monitor(self.reference, self.rules, state=state)
 
     @classmethod
@@ -301,6 +305,20 @@ def _to_seconds(moment: float | datetime.datetime | None) -> float:
     return value
 
 
+def _sum_chunks(logits: Any, room: float, reference: Reference) -> list[Sums]:
+    """Return the sums of a batch, cut where a chunk that has `room` for some rows is full."""
+    n = int(logits.shape[0])
+    inner = range(int(room), n, reference.chunk or n) if n > room else ()
+    cuts = [0, *inner, n] if n else []
+    parts = []
+    for start, end in pairwise(cuts):
+        try:
+            parts.append(reference.layout.of(logits[start:end]))
+        except RowError as error:
+            raise error.moved(start) from None
+    return parts
+
+
 def sample_rows(start: int, count: int, rules: Rules) -> Int64:
     """Return the places of the sampled rows among rows `start`, `start + 1`, … of a stream.
 
@@ -319,3 +337,48 @@ def _sample_block(block: int, sample: float, seed: int) -> Int64:
     """The numbers of the sampled rows of a block."""
     uniform = np.random.default_rng([seed, block]).random(_BLOCK)
     return block * _BLOCK + np.flatnonzero(uniform < sample)
+
+
+# The log.
+
+
+def _append_log(path: str | os.PathLike[str], row: Row) -> None:
+    """Add a row to the log, in one write."""
+    with Path(path).open("ab") as file:
+        file.write(json.dumps(row, allow_nan=False).encode() + b"\n")
+
+
+def _repair_log(path: str | os.PathLike[str]) -> None:
+    """Remove an incomplete last line that a killed process left; refuse any other file."""
+    if not Path(path).parent.is_dir():
+        raise InputError(f"log must be in a folder that exists, got {path}")
+    if not Path(path).exists():
+        return
+    read_log(path)
+    with Path(path).open("r+b") as file:
+        whole_file = file.read()
+        end = whole_file.rfind(b"\n") + 1
+        rest = whole_file[end:]
+        if rest and not rest.startswith(b"{"):
+            raise InputError(f"log must be a log of chunks, got {rest[:40]!r} in {path}")
+        file.truncate(end)
+
+
+def read_log(path: str | os.PathLike[str]) -> list[Row]:
+    """Return the rows of a log, in order.
+
+    An incomplete last line, left by a crash, is skipped. A chunk can be logged twice, if the
+    process died after its line was written and before its state was saved. The later line counts.
+    """
+    store.check_regular(path)
+    *lines, _ = Path(path).read_bytes().split(b"\n")
+    rows: dict[int, Row] = {}
+    for place, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+            rows.pop(row["chunk"], None)
+            rows[row["chunk"]] = row
+        except (ValueError, TypeError, KeyError, RecursionError):
+            must = "hold one chunk as JSON in every line"
+            raise InputError(f"{path} must {must}, got {line[:40]!r} in line {place}") from None
+    return list(rows.values())

@@ -9,14 +9,12 @@ import numpy as np
 
 from tepid import kernels, validation
 from tepid.errors import InputError
-from tepid.methods.results import to_temperature, uts_warnings
-from tepid.methods.search import Question, read_off
+from tepid.methods.exact import uts_warnings
+from tepid.methods.search import Question, read_off, to_temperature
 from tepid.posterior.calibration import fit_sums, sum_labeled
 from tepid.posterior.sums import predicted_classes
 from tepid.summaries import curve
-from tepid.summaries.curve import Curve
-from tepid.summaries.lattice import Lattice
-from tepid.summaries.optimum import least_loss, loss_step
+from tepid.summaries.curve import Curve, Lattice
 from tepid.summaries.tails import Tails
 from tepid.temperature import Temperature
 from tepid.validation import Float64
@@ -25,11 +23,11 @@ from tepid.validation import Float64
 REACH = 4
 # Float32 holds 1/T, and the sums around it, within this range.
 _COLDEST, _HOTTEST = 1e-30, 1e30
-# Where the vector holds the sum of the weights and that of their squares (`curve.in_logits`).
+# Where the vector holds the sum of the weights and that of their squares, as a curve has them.
 _WEIGHT, _SQUARES = 1, 5
 # A confidence that no row has: without a threshold nothing is counted as accepted.
 _NEVER = 2.0
-_QUESTION = Question(read=least_loss, step=loss_step, per_octave=1)
+_QUESTION = Question(per_octave=1)
 
 
 class Layout:
@@ -174,7 +172,7 @@ class Sums:
     @property
     def curve(self) -> Curve:
         """The curve of the rows."""
-        return curve.in_logits(self.layout.empty, *self.layout.views(self.vector)[:5])
+        return curve.from_kernel_sums(self.layout.empty, *self.layout.views(self.vector)[:5])
 
     def estimate(self) -> Temperature:
         """Return the temperature of the rows by UTS with the thresholds of the reference.

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from tepid.errors import InputError
-from tepid.onnx.graph import FLOAT_TYPES, STANDARD_DOMAINS, Producers, TensorType, find_producers
+from tepid.onnx.model import FLOAT_TYPES, STANDARD_DOMAINS, Producers, TensorType, find_producers
 from tepid.validation import Array
 
 Form = Literal["logits", "activated", "probabilities", "unclear"]
@@ -147,7 +147,14 @@ def choose_head(
     heads: list[Head], logits: str | None, graph: onnx.GraphProto, *, probabilities: bool
 ) -> Head:
     """The head that the caller means; raises where the graph leaves a choice."""
-    head = _only_head(heads) if logits is None else _named_head(heads, logits, graph)
+    if logits is not None:
+        head = _named_head(heads, logits, graph)
+    elif len(heads) == 1:
+        head = heads[0]
+    elif heads:
+        raise InputError(f"logits must be named, as --logits NAME, got several: {_list(heads)}")
+    else:
+        raise InputError("model must have an output of floating-point numbers, got none")
     if probabilities and head.form != "activated":
         return dataclasses.replace(head, form="probabilities")
     if head.form == "unclear" and logits is None:
@@ -157,14 +164,6 @@ def choose_head(
             "tensor holds logits"
         )
     return dataclasses.replace(head, form="logits") if head.form == "unclear" else head
-
-
-def _only_head(heads: list[Head]) -> Head:
-    if not heads:
-        raise InputError("model must have an output of floating-point numbers, got none")
-    if len(heads) > 1:
-        raise InputError(f"logits must be named, as --logits NAME, got several: {_list(heads)}")
-    return heads[0]
 
 
 def _named_head(heads: list[Head], name: str, graph: onnx.GraphProto) -> Head:
@@ -226,11 +225,6 @@ class Layout:
         return np.ascontiguousarray(z).reshape(-1, z.shape[-1])
 
 
-def _type_name(kind: int) -> str:
-    known = onnx.TensorProto.DataType
-    return str(known.Name(kind)) if kind in known.values() else f"number {kind}"
-
-
 def find_layout(
     head: Head,
     types: dict[str, TensorType],
@@ -243,7 +237,10 @@ def find_layout(
     """The layout according to the model's own Softmax, to the shape, or to the caller."""
     found = types.get(head.tensor)
     if found is None or found.kind not in FLOAT_TYPES:
-        got = "one unknown" if found is None else _type_name(found.kind)
+        known = onnx.TensorProto.DataType
+        got = "one unknown" if found is None else f"number {found.kind}"
+        if found is not None and found.kind in known.values():
+            got = known.Name(found.kind)
         raise InputError(f"logits {head.tensor!r} must be of a floating-point type, got {got}")
     rank = None if found.sizes is None else len(found.sizes)
     if rank == 0:

@@ -13,10 +13,9 @@ from onnx import helper
 
 from tepid import validation
 from tepid.errors import InputError, RowError, require
-from tepid.onnx.files import PathLike
-from tepid.onnx.graph import TensorType, declared_types
 from tepid.onnx.heads import Head, Layout
 from tepid.onnx.insertion import locate, remove_temperatures
+from tepid.onnx.model import PathLike, TensorType, declared_types
 from tepid.sources import array_files, paths
 from tepid.validation import Array
 
@@ -136,20 +135,21 @@ def _run_session(
                 z = validation.logits_of(z)
             except RowError as error:
                 raise error.moved(start) from None
-        elif head.form == "logits" and not known and not start and z.shape[1] > 1:
-            _refuse_probabilities(z)
+        elif (
+            not known
+            and not start
+            and head.form == "logits"
+            and z.shape[1] > 1
+            and validation.look_like_probabilities(z)
+        ):
+            raise InputError(
+                "logits must not be probabilities, got rows that are not negative and sum to one; "
+                "--probabilities says that they are meant as such, --logits NAME that they are not"
+            )
         yield z
         start += len(z)
     if not start:
         raise InputError("data must have at least one row, got none")
-
-
-def _refuse_probabilities(z: Array) -> None:
-    if validation.look_like_probabilities(z):
-        raise InputError(
-            "logits must not be probabilities, got rows that are not negative and sum to one; "
-            "--probabilities says that they are meant as such, --logits NAME that they are not"
-        )
 
 
 # Inputs -------------------------------------------------------------------------------------------

@@ -10,25 +10,23 @@ import onnx
 from onnx import helper
 
 from tepid.errors import InputError
-from tepid.onnx.files import (
-    PathLike,
-    check_model,
-    check_output_path,
-    read_model,
-    strip_weights,
-    write_model,
-)
-from tepid.onnx.graph import (
+from tepid.onnx.heads import Head, Layout, choose_head, find_heads, find_layout
+from tepid.onnx.model import (
     FLOAT_TYPES,
     STANDARD_DOMAINS,
+    PathLike,
     ancestors,
+    check_model,
+    check_output_path,
     find_producers,
     infer_types,
     opset_version,
+    read_model,
     redirect_readers,
     rename_tensor,
+    strip_weights,
+    write_model,
 )
-from tepid.onnx.heads import Head, Layout, choose_head, find_heads, find_layout
 from tepid.temperature import Temperature
 from tepid.validation import check_temperature
 

@@ -3,7 +3,6 @@
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from tepid.engines import Engine, choose_engine
@@ -13,9 +12,8 @@ from tepid.methods.accuracy import (
     Estimate,
     estimate,
     estimate_groups,
-    matched_temperature,
 )
-from tepid.methods.labels import labeled_temperature
+from tepid.methods.exact import labeled_temperature, matched_temperature, uts_question, uts_result
 from tepid.methods.passes import (
     Key,
     Pass,
@@ -23,12 +21,11 @@ from tepid.methods.passes import (
     check_total,
     group_weights,
     in_parallel,
+    one_pass,
     run,
     run_by_group,
-    sum_by_group,
 )
 from tepid.methods.search import Question, locate, read_off
-from tepid.methods.unsupervised import uts_question, uts_result
 from tepid.posterior.evidence import (
     Evidence,
     Layout,
@@ -39,10 +36,8 @@ from tepid.posterior.evidence import (
 from tepid.posterior.measured import (
     Measured,
     OlderSet,
-    known_labels,
     labels_alone,
     sampling_error,
-    with_groups,
 )
 from tepid.posterior.model import REACH
 from tepid.posterior.sums import (
@@ -52,12 +47,12 @@ from tepid.posterior.sums import (
     labeled_curve,
     scores_by_cluster,
 )
+from tepid.posterior.verdicts import describe, with_groups
 from tepid.sources import Source, is_answers, open_source
 from tepid.sources.source import label_names
 from tepid.summaries.clusters import ClusterSums
-from tepid.summaries.curve import Curve
-from tepid.summaries.lattice import Lattice
-from tepid.summaries.optimum import Reading, least_loss, loss_step
+from tepid.summaries.curve import Curve, Lattice
+from tepid.summaries.optimum import Reading, least_loss
 from tepid.summaries.shared import LATTICE, Summaries
 from tepid.summaries.tails import Tails
 from tepid.temperature import Temperature, warn_unreliable
@@ -218,9 +213,10 @@ def fit_sums(
         raise InputError("accuracy must be one for all rows, got a mapping")
     if labels is not None:
         _check_classes("labeled", labels.classes, curve.classes)
-    sums = Sums(tails, _last_weighting(curve), labels, None, None)
+    sums = Sums(tails, _last_weighting(curve), labels)
     known = None if accuracy is None else estimate(accuracy)
-    return Measured(sums, least_loss(curve, uts), None, known, None).result()
+    measured = Measured(sums, least_loss(curve, uts), known)
+    return describe(measured, measured.posterior())
 
 
 def sum_labeled(labeled: Any, lattice: Lattice) -> Curve:
@@ -263,33 +259,22 @@ def fit_evidence(evidence: Evidence, accuracy: Any, engine: Engine) -> Temperatu
     sums = _sum(evidence, keys, window, engine)
     if older is not None:
         _check_classes("source", older.entropies.classes, sums[None].curve.classes)
-    second = _second_pass(evidence, sums, older, engine)
+    measured = _second_pass(evidence, sums, known, older, engine)
     while True:
-        found = {
-            key: Measured(
-                sums[key],
-                each.uts,
-                each.entropies,
-                known.get(key),
-                older,
-                each.scores,
-                evidence.labels_each,
-            )
-            for key, each in second.items()
-        }
-        places = [each.places() for each in found.values()]
+        places = [each.places() for each in measured.values()]
         wanted = _wanted_window(places, window)
         if wanted == window:
             break
         window = wanted
         sums = _sum(evidence, keys, window, engine)
+        measured = {
+            key: dataclasses.replace(each, sums=sums[key]) for key, each in measured.items()
+        }
     if any(sides for _, sides in places):
         raise InputError("logits must have a T within 1e-12 to 1e12, got evidence for one beyond")
-    results = {key: each.answer() for key, each in found.items()}
-    whole = found[None].result(results[None])
-    if len(keys) == 1:
-        return whole
-    return with_groups(whole, found, results)
+    posteriors = {key: each.posterior() for key, each in measured.items()}
+    whole = describe(measured[None], posteriors[None])
+    return whole if len(keys) == 1 else with_groups(whole, measured, posteriors)
 
 
 def _sum(
@@ -299,13 +284,13 @@ def _sum(
     lattice = Lattice.window(*window, per_octave=_PER_OCTAVE)
     rows = evidence.rows
     of = first_pass(
-        lattice, labeled=rows.labeled, models=evidence.models, judged=evidence.reference
+        lattice, labeled=rows.labeled, models=evidence.models, reference=evidence.reference
     )
-    sums: dict[Key, Sums] = sum_by_group(of, "summing", rows, engine, keys)
+    sums: dict[Key, Sums] = run_by_group(lambda _: one_pass(of, "summing"), rows, engine, keys)
     check_total(sums[None].curve.weight)
     if evidence.labeled is not None:
         sums = _add_labeled(sums, evidence.labeled, lattice, engine)
-    if (rows.labeled or evidence.labeled) and known_labels(sums[None].labels) is None:
+    if (rows.labeled or evidence.labeled) and sums[None].labeled is None:
         raise InputError("labels must be known for at least one row, got none")
     return sums
 
@@ -318,10 +303,10 @@ def _add_labeled(
     if strangers and len(sums) > 1:
         raise InputError(f"groups of labeled must be among groups, got {strangers}")
 
-    def of(batch: Any) -> Curve:
-        return labeled_curve(batch, lattice)
+    def curve(_: Key) -> Passes[Curve]:
+        return one_pass(lambda batch: labeled_curve(batch, lattice), "summing labeled rows")
 
-    curves = sum_by_group(of, "summing labeled rows", labeled, engine, keys)
+    curves = run_by_group(curve, labeled, engine, keys)
     _check_classes("labeled", curves[None].classes, sums[None].curve.classes)
     return {
         key: dataclasses.replace(own, labels=_plus(own.labels, curves.get(key)))
@@ -337,9 +322,10 @@ def _plus(one: Summed | None, two: Summed | None) -> Summed | None:
 
 def _older_set() -> Passes[OlderSet]:
     question = Question(
-        read=least_loss, step=loss_step, curve_of=labeled_curve, per_octave=_PER_OCTAVE,
+        curve_of=labeled_curve,
+        per_octave=_PER_OCTAVE,
         empty="source must have a label for at least one row, got none",
-    )  # fmt: skip
+    )
     curve, (reading,) = yield from locate(question)
     t = reading.temperature if reading.where == "inside" else 1.0
     entropies = yield Pass(
@@ -348,18 +334,13 @@ def _older_set() -> Passes[OlderSet]:
     return OlderSet(reading, sampling_error(curve, reading.temperature), entropies)
 
 
-@dataclass(frozen=True, eq=False)
-class _Second:
-    """What the second pass gives."""
-
-    uts: Reading
-    entropies: Entropies | None
-    scores: ClusterSums | None
-
-
 def _second_pass(
-    evidence: Evidence, sums: dict[Key, Sums], older: OlderSet | None, engine: Engine
-) -> dict[Key, _Second]:
+    evidence: Evidence,
+    sums: dict[Key, Sums],
+    known: dict[Key, Estimate],
+    older: OlderSet | None,
+    engine: Engine,
+) -> dict[Key, Measured]:
     """UTS on the thresholds of the first pass, and what needs a temperature to be summed at.
 
     These are the entropies at the older set's temperature, and the scores of labels by cluster.
@@ -368,47 +349,40 @@ def _second_pass(
     clustered = rows.clustered or (labeled is not None and labeled.clustered)
     read = rows.lean(labels=clustered, clusters=clustered)
 
-    def passes(key: Key) -> Passes[_Second]:
+    def passes(key: Key) -> Passes[Measured]:
         methods: dict[Key, Passes[Any]] = {}
         if not evidence.labels_each:
             methods["uts"] = _uts(sums[key].tails)
         if older is not None:
-            methods["entropies"] = _entropies(older.temperature)
+            t = older.temperature
+            methods["entropies"] = one_pass(lambda b: Entropies.of(b, t), "measuring entropies")
         if clustered and rows.labeled:
             methods["scores"] = _scores(sums[key])
         found = yield from in_parallel(methods)
-        return _Second(found.get("uts", _NO_UTS), found.get("entropies"), found.get("scores"))
+        return Measured(
+            sums[key], found.get("uts", _NO_UTS), known.get(key), older, found.get("entropies"),
+            found.get("scores"), evidence.labels_each,
+        )  # fmt: skip
 
-    second = run_by_group(passes, read, engine, tuple(sums))
+    measured = run_by_group(passes, read, engine, tuple(sums))
     if labeled is None or not clustered:
-        return second
+        return measured
     more = run_by_group(lambda key: _scores(sums[key]), labeled, engine, tuple(sums))
     return {
         key: dataclasses.replace(own, scores=_plus(own.scores, more[key]))
-        for key, own in second.items()
+        for key, own in measured.items()
     }
 
 
 def _scores(sums: Sums) -> Passes[ClusterSums]:
     temperature = labels_alone(sums)
-    found: ClusterSums = yield Pass(
-        lambda batch: scores_by_cluster(batch, temperature), "measuring clusters"
-    )
-    return found
+    return one_pass(lambda batch: scores_by_cluster(batch, temperature), "measuring clusters")
 
 
 def _uts(tails: Tails) -> Passes[Reading]:
-    thresholds = tails.thresholds()[None]
-    question = Question(
-        read=least_loss, step=loss_step, thresholds=thresholds, per_octave=_PER_OCTAVE
-    )
+    question = Question(thresholds=tails.thresholds()[None], per_octave=_PER_OCTAVE)
     _, (reading,) = yield from locate(question)
     return reading
-
-
-def _entropies(temperature: float) -> Passes[Entropies]:
-    found: Entropies = yield Pass(lambda b: Entropies.of(b, temperature), "measuring entropies")
-    return found
 
 
 def _wanted_window(
@@ -436,13 +410,16 @@ def fit_methods(source: Source, engine: Engine) -> tuple[dict[str, Temperature],
     tails are those of all rows.
     """
     of = first_pass(LATTICE, labeled=source.labeled, bins=1)
-    sums: Sums = sum_by_group(of, "summing", source, engine, (None,))[None]
+    sums: Sums = run(one_pass(of, "summing"), source, engine)
     check_total(sums.curve.weight)
     question = dataclasses.replace(uts_question(sums.tails), per_octave=_PER_OCTAVE, first=_FIRST)
     curve, readings = run(locate(question), source.select(), engine)
-    alone = Measured(dataclasses.replace(sums, labels=None), readings[0], None, None, None).result()
-    found = {"calibrate": alone, "uts": uts_result(read_off(question, curve, readings), sums.tails)}
-    labels = known_labels(sums.labels)
+    alone = Measured(dataclasses.replace(sums, labels=None), readings[0])
+    found = {
+        "calibrate": describe(alone, alone.posterior()),
+        "uts": uts_result(read_off(question, curve, readings), sums.tails),
+    }
+    labels = sums.labeled
     if labels is None:
         return found, sums.tails
     accuracy = float(labels.histogram[0, 2].sum() / labels.weight)

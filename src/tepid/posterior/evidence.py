@@ -88,7 +88,8 @@ def open_evidence(
             "logits must be readable more than once, got an iterator; pass a function that returns "
             "a new iterator of batches"
         )
-    if isinstance(models, (str, bytes)) or hasattr(models, "ndim") or not _is_iterable(models):
+    listed = isinstance(models, Iterable) and not isinstance(models, (str, bytes))
+    if not listed or hasattr(models, "ndim"):
         kind = type(models).__name__
         raise InputError(f"models must be a list of other models' logits, got {kind}")
     beside = _Beside(rows, layout)
@@ -196,10 +197,6 @@ def _are_columns(labels: Any) -> bool:
     names = [labels] if isinstance(labels, str) else labels
     texts = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
     return texts and not any(names_file(name) for name in names)
-
-
-def _is_iterable(value: Any) -> bool:
-    return isinstance(value, Iterable)
 
 
 def open_labeled(given: Any, name: str, layout: Layout) -> Source:

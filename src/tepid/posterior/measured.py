@@ -1,19 +1,11 @@
-"""From sums to a temperature: the terms of all rows or of a group, and the shrinkage of groups."""
+"""From sums to the terms of the posterior, for all rows or for a group."""
 
-import dataclasses
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from tepid.methods.accuracy import Estimate
-from tepid.methods.passes import Key
-from tepid.methods.results import (
-    Place,
-    nearest_node,
-    shrink_groups,
-    shrinkage_note,
-)
 from tepid.posterior.model import (
     DECLARED,
     DOMINANT,
@@ -23,8 +15,8 @@ from tepid.posterior.model import (
     REACH,
     TRUST,
     WEAK,
-    Answer,
     Density,
+    Posterior,
     RowMeans,
     Term,
     accuracy_term,
@@ -32,44 +24,31 @@ from tepid.posterior.model import (
     label_term,
     logits_alone,
     prior_term,
-    probability_of_help,
     reading_term,
-    tempered,
 )
 from tepid.posterior.sums import Entropies, Sums, Targets
-from tepid.posterior.verdicts import Findings, describe
 from tepid.summaries.clusters import ClusterSums
 from tepid.summaries.curve import Curve
 from tepid.summaries.optimum import (
-    INTERPOLATION,
     Reading,
     least_loss,
     matching_confidence,
     with_pull,
 )
-from tepid.temperature import Temperature
 
 # The accuracy that an older set leads to is kept this far above chance, and no higher than this.
 _ABOVE_CHANCE, _HIGHEST = 0.005, 0.9995
-# Labels whose weights sum to less than this share of their number are likely normalized.
-_LIGHT = 0.1
 # The points of the grid on which a first temperature is found.
 _POINTS = 1001
 
 
-def known_labels(labels: Curve | None) -> Curve | None:
-    """The curve of labeled rows, or None if there are none of them."""
-    return labels if labels is not None and labels.weight else None
-
-
 def labels_alone(sums: Sums) -> float:
     """T of the labels and a prior around 1, for what must be summed at some temperature."""
-    labels = known_labels(sums.labels)
-    if labels is None:
+    if sums.labeled is None:
         return 1.0
-    nodes = labels.lattice.nodes
+    nodes = sums.labeled.lattice.nodes
     grid = np.linspace(-math.log(nodes[-1]), -math.log(nodes[0]), _POINTS)
-    return math.exp(Density.of((prior_term(None), label_term([labels])), grid).mean)
+    return math.exp(Density.of((prior_term(None), label_term(sums.labeled)), grid).mean)
 
 
 @dataclass(frozen=True)
@@ -92,11 +71,16 @@ class Measured:
 
     sums: Sums
     uts: Reading
-    entropies: Entropies | None
-    accuracy: Estimate | None
-    older: OlderSet | None
+    accuracy: Estimate | None = None
+    older: OlderSet | None = None
+    entropies: Entropies | None = None
     scores: ClusterSums | None = None
     labels_each: int = 0
+
+    @property
+    def rows(self) -> RowMeans:
+        """Means over the rows as functions of log T."""
+        return RowMeans.of(self.sums.curve)
 
     @property
     def design_effect(self) -> float:
@@ -104,19 +88,14 @@ class Measured:
 
         Labels of a single cluster count as one row.
         """
-        labels = known_labels(self.sums.labels)
+        labels = self.sums.labeled
         if labels is None or self.scores is None:
             return 1.0
         if self.scores.variance is None:
             return max(1.0, labels.weight)
-        means = RowMeans.of(labels)
-        information = labels.weight * means.information(math.log(labels_alone(self.sums)))
+        at = math.log(labels_alone(self.sums))
+        information = labels.weight * RowMeans.of(labels).information(at)
         return max(1.0, self.scores.variance / information) if information else 1.0
-
-    @property
-    def center(self) -> float | None:
-        """Log T of UTS, if it found one."""
-        return math.log(self.uts.temperature) if self.uts.where == "inside" else None
 
     def readings(self) -> dict[str, list[tuple[Reading, float]]]:
         """The readings of log T by kind of evidence, with their standard deviations."""
@@ -132,26 +111,24 @@ class Measured:
     def places(self) -> tuple[list[float], set[str]]:
         """Log T of every term alone and of T = 1, and on which sides of the window others lie."""
         every = [reading for readings in self.readings().values() for reading, _ in readings]
-        labels = known_labels(self.sums.labels)
-        if labels is not None:
-            every.append(least_loss(labels))
+        if self.sums.labeled is not None:
+            every.append(least_loss(self.sums.labeled))
         if self.accuracy is not None:
             every.append(matching_confidence(self.sums.curve, self.accuracy.value))
-        inside = [math.log(r.temperature) for r in every if r.where == "inside"]
+        inside = [r.log_t for r in every if r.log_t is not None]
         sides: set[str] = {r.where for r in every if r.where in ("below", "above")}
-        center = _around(inside) if self.center is None else self.center
+        center = _around(inside) if self.uts.log_t is None else self.uts.log_t
         return [center, *inside], sides
 
     def terms(self, rows: RowMeans) -> dict[str, Term]:
         """The terms by kind of evidence."""
         terms: dict[str, Term] = {}
-        labels = known_labels(self.sums.labels)
-        if labels is not None:
-            terms["labels"] = tempered(label_term([labels]), self.design_effect)
+        if self.sums.labeled is not None:
+            terms["labels"] = label_term(self.sums.labeled, self.design_effect)
         if self.accuracy is not None:
             terms["accuracy"] = accuracy_term(rows, self.accuracy.value, self.accuracy.error)
         for kind, readings in self.readings().items():
-            inside = [(math.log(r.temperature), sd) for r, sd in readings if r.where == "inside"]
+            inside = [(r.log_t, sd) for r, sd in readings if r.log_t is not None]
             if inside:
                 outlier = WEAK if self.weak_models else LIKE
                 terms[kind] = reading_term(inside, outlier if kind == "models" else DECLARED)
@@ -174,7 +151,7 @@ class Measured:
     @property
     def impossible(self) -> tuple[str, ...]:
         """The kinds for which no temperature is high enough."""
-        labels, found = known_labels(self.sums.labels), []
+        labels, found = self.sums.labeled, []
         if labels is not None and least_loss(labels).where == "beyond-infinity":
             found.append("labels")
         if self.accuracy is not None:
@@ -182,9 +159,9 @@ class Measured:
             found += ["accuracy"] if matched.where == "beyond-infinity" else []
         return tuple(found)
 
-    def answer(self) -> Answer:
-        """The answer of all evidence."""
-        rows = RowMeans.of(self.sums.curve)
+    def posterior(self) -> Posterior:
+        """The posterior of all evidence."""
+        rows = self.rows
         places, _ = self.places()
         nodes = self.sums.curve.lattice.nodes
         low, high = -math.log(nodes[-1]), -math.log(nodes[0])
@@ -192,42 +169,13 @@ class Measured:
         span = min(span[0], 0.0), max(span[1], 0.0)
         return combine(
             rows,
-            prior_term(self.center, around=places[0]),
+            prior_term(self.uts.log_t, around=places[0]),
             self.terms(rows),
             span,
             # The rule for logits alone was measured on balanced rows of one label.
             alone=0.0 if self.labels_each or self.dominant > DOMINANT else logits_alone(rows),
             weak_models=self.weak_models,
         )
-
-    def result(self, answer: Answer | None = None) -> Temperature:
-        """The temperature, with its verdict and reasons."""
-        answer = self.answer() if answer is None else answer
-        curve, rows = self.sums.curve, RowMeans.of(self.sums.curve)
-        labels = known_labels(self.sums.labels)
-        findings = Findings(
-            flat=curve.spread == 0,
-            rows=round(curve.rows),
-            classes=curve.classes,
-            confidence=float(rows.top(np.zeros(1))[0]),
-            implied=float(rows.top(np.array([answer.log_t]))[0]),
-            labels=0 if labels is None else round(labels.rows),
-            light=labels is not None and labels.weight < _LIGHT * labels.rows,
-            information=rows.information(answer.log_t) / self.design_effect,
-            clusters=0 if self.scores is None else self.scores.count,
-            labels_each=self.labels_each,
-            dominant=self.dominant,
-            weak_models=self.weak_models,
-            impossible=self.impossible,
-            silent=tuple(kind for kind in self.readings() if kind not in answer.evidence),
-            masked=sum(
-                targets.masked
-                for targets in (self.sums.models, self.sums.reference)
-                if targets is not None
-            ),
-            precision=INTERPOLATION[curve.lattice.per_octave],
-        )
-        return describe(answer, findings)
 
 
 def _around(places: list[float]) -> float:
@@ -239,7 +187,7 @@ def _around(places: list[float]) -> float:
 
 def sampling_error(curve: Curve, temperature: float) -> float:
     """The standard error of log T, from the expected information of rows that are frequencies."""
-    node = nearest_node(curve, temperature)
+    node = curve.nearest_node(temperature)
     information = curve.lattice.nodes[node] ** 2 * curve.curvature[0, node]
     return 1 / math.sqrt(max(float(information), 1e-9))
 
@@ -250,7 +198,7 @@ def _model_readings(models: Targets) -> list[Reading]:
     if len(each) == 1:
         return each
     *alone, together = each
-    inside = [math.log(r.temperature) for r in alone if r.where == "inside"]
+    inside = [r.log_t for r in alone if r.log_t is not None]
     if not inside:
         return [alone[0], together]
     return [Reading("inside", math.exp(float(np.median(inside)))), together]
@@ -282,54 +230,3 @@ def _source_readings(
     accuracy = min(max(accuracy, 1 / curve.classes + _ABOVE_CHANCE), _HIGHEST)
     matched = matching_confidence(curve, accuracy)
     return [(older.reading, math.hypot(TRUST, older.error)), (matched, TRUST)]
-
-
-def with_groups(
-    whole: Temperature, found: dict[Key, Measured], answers: dict[Key, Answer]
-) -> Temperature:
-    """The temperature of all rows with those of the groups, shrunk toward it.
-
-    A group whose rows alone would keep T = 1 takes the answer of all rows.
-    """
-    pool = answers[None]
-    known = {
-        str(key): _place(answer) for key, answer in answers.items()
-        if key is not None and answer.identified and pool.identified
-    }  # fmt: skip
-    places = shrink_groups(_place(pool), known) if known else {}
-    groups = {}
-    for key, each in found.items():
-        if key is None:
-            continue
-        name, rows = str(key), RowMeans.of(each.sums.curve)
-        if name not in places:
-            note = "These rows alone determine no temperature; the T of all rows is used."
-            implied = float(rows.top(np.array([math.log(whole.value)]))[0])
-            groups[name] = dataclasses.replace(
-                whole, samples=round(each.sums.curve.rows), implied_accuracy=implied,
-                warnings=(note,),
-            )  # fmt: skip
-            continue
-        groups[name] = _shrunk(each, answers[key], places[name], whole)
-    return dataclasses.replace(whole, groups=groups)
-
-
-def _place(answer: Answer) -> Place:
-    return Place(answer.log_t, math.sqrt(answer.density.variance))
-
-
-def _shrunk(each: Measured, answer: Answer, place: Place, whole: Temperature) -> Temperature:
-    """A group's temperature with the posterior that shrinkage leaves, taken as normal."""
-    rows = RowMeans.of(each.sums.curve)
-    grid = np.union1d(answer.density.grid, place.log_t + place.error * np.linspace(-6, 6, 241))
-    grid = grid[(grid >= answer.density.grid[0]) & (grid <= answer.density.grid[-1])]
-    density = Density.of([lambda u: -0.5 * ((u - place.log_t) / place.error) ** 2], grid)
-    moved = dataclasses.replace(
-        answer,
-        log_t=place.log_t,
-        density=density,
-        helps=probability_of_help(rows, density, place.log_t),
-    )
-    t = each.result(moved)
-    note = shrinkage_note(math.exp(answer.log_t), whole.value, place.kept)
-    return dataclasses.replace(t, warnings=(note, *t.warnings))

@@ -14,8 +14,12 @@ import numpy as np
 
 from tepid.errors import InputError
 from tepid.summaries.curve import Curve
-from tepid.summaries.hermite import Interpolant
-from tepid.summaries.optimum import confidence_along, loss_along, matching_confidence
+from tepid.summaries.optimum import (
+    Interpolant,
+    confidence_along,
+    loss_along,
+    matching_confidence,
+)
 from tepid.temperature import Contribution
 from tepid.validation import Float64
 
@@ -66,15 +70,15 @@ class RowMeans:
         """The means of a curve in which each row's label is its predicted class."""
         return cls(curve, loss_along(curve), confidence_along(curve))
 
-    def log_sum_exp(self, u: Float64) -> Float64:
+    def log_sum_exp(self, u: Float64 | float) -> Float64:
         """L."""
         return self.loss(-u) / self.curve.weight
 
-    def distance(self, u: Float64) -> Float64:
+    def distance(self, u: Float64 | float) -> Float64:
         """M."""
         return self.loss(-u, 1) * np.exp(u) / self.curve.weight
 
-    def top(self, u: Float64) -> Float64:
+    def top(self, u: Float64 | float) -> Float64:
         """C."""
         return self.confidence(-u) / self.curve.weight
 
@@ -82,9 +86,8 @@ class RowMeans:
         """Where M has this value, within the grid."""
         u = float(np.interp(-target, -self.distance(grid), grid))
         for _ in range(3):
-            here = np.array([u])
-            gap = float(self.distance(here)[0]) - target
-            first, second = (float(self.loss(-here, order)[0]) for order in (1, 2))
+            gap = float(self.distance(u)) - target
+            first, second = (float(self.loss(-u, order)) for order in (1, 2))
             slope = math.exp(u) * (first - second) / self.curve.weight
             # Interpolation has placed u within a step of the grid.
             if not slope < 0 or not abs(gap / slope) < _STEP:
@@ -94,8 +97,7 @@ class RowMeans:
 
     def information(self, u: float) -> float:
         """The expected Fisher information of one label on log T at u: the mean variance of d/T."""
-        here = np.array([-u])
-        bend = float(self.loss(here, 2)[0] - self.loss(here, 1)[0])
+        bend = float(self.loss(-u, 2) - self.loss(-u, 1))
         return max(bend / self.curve.weight, 0.0)
 
 
@@ -109,15 +111,14 @@ def prior_term(uts: float | None, around: float = 0.0) -> Term:
     return lambda u: -0.5 * ((u - uts) / np.where(u < uts, LEFT, RIGHT)) ** 2
 
 
-def label_term(curves: Sequence[Curve]) -> Term:
-    """The log likelihood of the labeled rows."""
-    losses = [loss_along(curve) for curve in curves]
-    return lambda u: -sum((loss(-u) for loss in losses), np.zeros(np.shape(u)))
+def label_term(curve: Curve, design_effect: float = 1.0) -> Term:
+    """The log likelihood of the labeled rows.
 
-
-def tempered(term: Term, design_effect: float) -> Term:
-    """A log likelihood of dependent rows: its curvature is that of the robust standard error."""
-    return term if design_effect == 1 else lambda u: term(u) / design_effect
+    Where they depend on each other, it is divided by the design effect, so that its curvature is
+    that of the robust standard error.
+    """
+    loss = loss_along(curve)
+    return lambda u: -loss(-u) / design_effect
 
 
 def accuracy_term(rows: RowMeans, accuracy: float, standard_error: float) -> Term:
@@ -238,15 +239,15 @@ def make_grid(low: float, high: float, products: Iterable[Sequence[Term]]) -> Fl
     return np.unique(np.concatenate(points))
 
 
-# The answer ---------------------------------------------------------------------------------------
+# The posterior ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The temperature of all evidence.
+class Posterior:
+    """The density of log T given all evidence, and the temperature it leads to.
 
     `helps` is the probability that it has a lower expected log loss than T = 1. `identified` is
-    False where the answer is the one for logits alone.
+    False where the temperature is the one for logits alone.
     """
 
     log_t: float
@@ -266,10 +267,10 @@ def combine(
     *,
     alone: float,
     weak_models: bool = False,
-) -> Answer:
-    """The answer from a prior and terms by kind of evidence; `span` is the range of u to look at.
+) -> Posterior:
+    """The posterior from a prior and terms by kind of evidence, on a range of u.
 
-    `alone` is the answer for logits alone. `weak_models` says that all models given are less
+    `alone` is log T for logits alone. `weak_models` says that all models given are less
     confident by GAP.
     """
     others = {name: _without(name, prior, terms) for name in terms}
@@ -281,7 +282,7 @@ def combine(
     log_t = alone if unknown else _act(rows, density, set(terms))
     if not math.isfinite(log_t):
         raise InputError("logits must lie closer together, got distances near the end of float32")
-    return Answer(
+    return Posterior(
         log_t,
         density,
         helps=None if unknown and log_t == 0 else probability_of_help(rows, density, log_t),
@@ -316,20 +317,19 @@ def _act(rows: RowMeans, density: Density, kinds: set[str]) -> float:
 
 def logits_alone(rows: RowMeans) -> float:
     """T = 1, or above GATE the T that multiplies the odds of an error by DOUBT."""
-    confidence = float(rows.top(np.zeros(1))[0])
+    confidence = float(rows.top(0.0))
     if not GATE <= confidence < 1:
         return 0.0
     odds = confidence / (1 - confidence) / DOUBT
-    found = matching_confidence(rows.curve, odds / (1 + odds))
-    return math.log(found.temperature) if found.where == "inside" else 0.0
+    return matching_confidence(rows.curve, odds / (1 + odds)).log_t or 0.0
 
 
 def probability_of_help(rows: RowMeans, density: Density, log_t: float) -> float:
     """The probability that T has a lower expected log loss than T = 1."""
     if log_t == 0:
         return 0.0
-    here, one = rows.log_sum_exp(np.array([log_t, 0.0]))
-    limit = float(here - one) / (math.exp(-log_t) - 1)
+    change = float(rows.log_sum_exp(log_t) - rows.log_sum_exp(0.0))
+    limit = change / (math.exp(-log_t) - 1)
     below = density.share_below(rows.solve_distance(limit, density.grid))
     return 1 - below if log_t > 0 else below
 

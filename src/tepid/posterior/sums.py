@@ -1,6 +1,10 @@
-"""The sums over rows behind the posterior: of the rows themselves and of each kind of evidence."""
+"""The sums over rows behind the posterior: of the rows themselves and of each kind of evidence.
 
-import dataclasses
+Sites that may not share their rows share these sums (`summarize`). `temperature_scaling` and
+`match_accuracy` need one round. UTS, and so `calibrate`, needs two, since its thresholds depend on
+the rows of every site: the sites first share their tails and then, given all tails, their curves.
+"""
+
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,14 +12,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tepid import shapes, validation
-from tepid.errors import RowError
-from tepid.sources import Batch
-from tepid.summaries import arithmetic
+from tepid import shapes, store, validation
+from tepid.engines import Engine, choose_engine
+from tepid.errors import InputError, RowError
+from tepid.methods.exact import uts_question
+from tepid.methods.passes import one_pass, run
+from tepid.sources import Batch, open_source
 from tepid.summaries.clusters import ClusterSums, label_scores
-from tepid.summaries.curve import Curve
-from tepid.summaries.lattice import Lattice
-from tepid.summaries.probabilities import softmax
+from tepid.summaries.curve import Curve, Lattice
+from tepid.summaries.shared import LATTICE, Summaries
+from tepid.summaries.summary import add, equal, scale, softmax
 from tepid.summaries.tails import Tails
 from tepid.validation import Array, Float64, Int64
 
@@ -32,43 +38,53 @@ class Targets:
     its whole softmax. `confidence` is the sum of each model's own confidence.
     """
 
-    PARAMETERS: ClassVar = ()
+    PARAMETERS: ClassVar[tuple[str, ...]] = ()
 
     curve: Curve
     pulls: Float64
     confidence: Float64
     masked: float  # the weight of the rows in which a model names a masked class
 
-    def __add__(self, other: "Targets") -> "Targets":
-        return arithmetic.added(self, other)
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
     """The first pass over the rows. `curve` takes each row's predicted class as its label."""
 
+    PARAMETERS: ClassVar[tuple[str, ...]] = ()
+
     tails: Tails
     curve: Curve
-    labels: Curve | None
-    models: Targets | None
-    reference: Targets | None
+    labels: Curve | None = None
+    models: Targets | None = None
+    reference: Targets | None = None
 
-    def __add__(self, other: "Sums") -> "Sums":
-        def plus(one: Any, two: Any) -> Any:
-            return None if one is None else one + two
+    @property
+    def labeled(self) -> Curve | None:
+        """The curve of labeled rows, or None if there are none of them."""
+        return self.labels if self.labels is not None and self.labels.weight else None
 
-        return Sums(*(plus(getattr(self, f.name), getattr(other, f.name)) for f in FIELDS))
-
-
-FIELDS = dataclasses.fields(Sums)
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
 
 
 def first_pass(
-    lattice: Lattice, *, labeled: bool, models: int = 0, judged: bool = False, bins: int = 0
+    lattice: Lattice,
+    *,
+    labeled: bool,
+    thresholds: Float64 | None = None,
+    models: int = 0,
+    reference: bool = False,
+    bins: int = 0,
 ) -> Callable[[Batch], Sums]:
     """The function that gives the sums of a batch whose peers are the models, then a reference.
 
-    `bins` are those of the curve of the labels; one bin counts its correct rows.
+    `thresholds` are those of the curve of all rows. `bins` are those of the curve of the labels;
+    one bin counts its correct rows.
     """
 
     def of(batch: Batch) -> Sums:
@@ -78,45 +94,91 @@ def first_pass(
         others, judge = batch.peers[:models], batch.peers[models:]
         return Sums(
             Tails.of(logits, sample_weight=weight),
-            predicted_curve(logits, weight, lattice),
+            Curve.of(
+                logits,
+                lattice=lattice,
+                thresholds=thresholds,
+                labels=predicted_classes(z),
+                sample_weight=weight,
+                bins=0,
+            ),
             labeled_curve(batch, lattice, bins) if labeled else None,
             _model_targets(z, weight, others, lattice) if models else None,
-            _reference_targets(z, weight, judge[0], lattice) if judged else None,
+            _reference_targets(z, weight, judge[0], lattice) if reference else None,
         )
 
     return of
 
 
-def predicted_curve(
-    logits: Any, weight: Float64, lattice: Lattice, thresholds: Float64 | None = None
-) -> Curve:
-    """The curve of a batch with each row's predicted class as its label."""
-    predicted = predicted_classes(shapes.matrix(logits))
-    return Curve.of(
-        logits, lattice=lattice, thresholds=thresholds, labels=predicted, sample_weight=weight,
-        bins=0,
-    )  # fmt: skip
+def summarize(
+    logits: Any,
+    labels: Any = None,
+    *,
+    given: Summaries | None = None,
+    classes: Any = None,
+    sample_weight: Any = None,
+    class_axis: int | None = None,
+    columns: Any = None,
+    probabilities: bool = False,
+    engine: Engine | None = None,
+) -> Summaries:
+    """The sums over the rows of one site, to be added to those of others.
+
+    `given` are the merged summaries of the first round; then the result is that of the second.
+    Labels may be -1 where they are unknown.
+
+    >>> import numpy as np
+    >>> from tepid.methods import uts
+    >>> rng = np.random.default_rng(0)
+    >>> here, there = (4 * rng.normal(size=(2000, 5)) for _ in range(2))
+    >>> tails = summarize(here) + summarize(there)
+    >>> both = summarize(here, given=tails) + summarize(there, given=tails)
+    >>> uts(both).value  # uts on all rows gives the same
+    0.96993
+    """
+    source = open_source(
+        logits,
+        labels=labels,
+        classes=classes,
+        sample_weight=sample_weight,
+        class_axis=class_axis,
+        columns=columns,
+        probabilities=probabilities,
+    )
+    if given is not None and source.classes not in (None, given.tails.classes):
+        raise InputError(
+            f"given must be of the {source.classes} classes of the logits, "
+            f"got {given.tails.classes}"
+        )
+    thresholds = None if given is None else uts_question(given.tails).thresholds
+    of = first_pass(LATTICE, labeled=source.labeled, thresholds=thresholds)
+    total: Sums = run(one_pass(of, "summing"), source, choose_engine(engine, source))
+    # Without a print, so that two sites whose rows all have weight zero do not look like one.
+    prints = (store.digest("Tails", *store.fields_of(total.tails)),) if total.curve.weight else ()
+    return Summaries(total.tails, total.curve, total.labels, prints)
 
 
 def labeled_curve(batch: Batch, lattice: Lattice, bins: int = 0) -> Curve:
     """The curve of the labeled rows of a batch."""
-    z = shapes.matrix(validation.as_array(batch.logits))
-    n, k = z.shape
-    weight = validation.weight_column(batch.weight, n)
-    labels = validation.partial_labels(batch.labels, n, k, weight=weight)
+    z, weight, labels = _read_labeled(batch)
     return _curve_of_rows(z, weight, labels, np.flatnonzero(labels >= 0), lattice, "labels", bins)
 
 
 def scores_by_cluster(batch: Batch, temperature: float) -> ClusterSums:
     """The scores of the labeled rows of a batch by cluster."""
+    z, weight, labels = _read_labeled(batch)
+    rows = np.flatnonzero(labels >= 0)
+    own = validation.to_host(z if len(rows) == len(z) else z[rows])
+    scores = label_scores(own, labels[rows], temperature)
+    return ClusterSums.of(scores, weight[rows], batch.buckets()[rows])
+
+
+def _read_labeled(batch: Batch) -> tuple[Any, Float64, Int64]:
+    """The logits (n, k) of a batch, the weights, and the labels, -1 where unknown."""
     z = shapes.matrix(validation.as_array(batch.logits))
     n, k = z.shape
     weight = validation.weight_column(batch.weight, n)
-    labels = validation.partial_labels(batch.labels, n, k, weight=weight)
-    rows = np.flatnonzero(labels >= 0)
-    own = validation.to_host(z if len(rows) == n else z[rows])
-    scores = label_scores(own, labels[rows], temperature)
-    return ClusterSums.of(scores, weight[rows], batch.buckets()[rows])
+    return z, weight, validation.partial_labels(batch.labels, n, k, weight=weight)
 
 
 def predicted_classes(z: Any) -> Int64:
@@ -225,7 +287,7 @@ class Entropies:
     one bin, whose edges differ by half a percent.
     """
 
-    PARAMETERS: ClassVar = ("classes",)
+    PARAMETERS: ClassVar[tuple[str, ...]] = ("classes",)
 
     classes: int
     weight: float
@@ -236,11 +298,11 @@ class Entropies:
     def of(cls, batch: Batch, temperature: float, *, labeled: bool = False) -> "Entropies":
         """The summary of all rows of a batch, or of its labeled rows."""
         p = softmax(batch.logits, temperature)
-        n, k = p.shape
-        u = validation.weight_column(batch.weight, n)
+        k = p.shape[1]
+        u = validation.weight_column(batch.weight, len(p))
         correct = 0.0
         if labeled:
-            labels = validation.partial_labels(batch.labels, n, k, weight=u)
+            _, u, labels = _read_labeled(batch)
             u = np.where(labels >= 0, u, 0.0)
             correct = float(u @ (p.argmax(axis=1) == labels))
         entropy = -(p * np.log(np.maximum(p, 1e-300))).sum(axis=1)
@@ -249,9 +311,6 @@ class Entropies:
         where = np.minimum((place * _BINS).astype(np.int64), _BINS - 1)
         counts = np.bincount(where, u, _BINS).astype(np.float64)
         return cls(k, float(u.sum()), correct, counts)
-
-    def __add__(self, other: "Entropies") -> "Entropies":
-        return arithmetic.added(self, other)
 
     @property
     def _below(self) -> Float64:
@@ -264,3 +323,7 @@ class Entropies:
     def share_below(self, place: float) -> float:
         """The share of the rows below a place on the grid."""
         return float(np.interp(place, np.arange(_BINS + 1), self._below))
+
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal

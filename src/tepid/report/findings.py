@@ -13,8 +13,8 @@ import numpy as np
 
 from tepid.decisions import ConfidenceSums
 from tepid.engines import Engine
+from tepid.methods.exact import tails_of
 from tepid.methods.passes import ByKey
-from tepid.methods.unsupervised import tails_of
 from tepid.posterior.calibration import fit_methods
 from tepid.report.summaries import (
     Classes,
@@ -26,8 +26,7 @@ from tepid.report.summaries import (
 )
 from tepid.sources import Batch, Source
 from tepid.sources.batch import without_zero_weight
-from tepid.summaries.curve import Curve
-from tepid.summaries.lattice import Lattice
+from tepid.summaries.curve import Curve, Lattice
 from tepid.summaries.tails import Tails
 from tepid.temperature import Temperature
 from tepid.validation import Float64, Int64, weight_column

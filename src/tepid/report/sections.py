@@ -4,10 +4,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tepid.report.acceptance import acceptance_section, describe_expectation
+from tepid.decisions import Accepted, Temperatures, expected_accuracy
+from tepid.report.charts import find_promises
 from tepid.report.findings import Findings, Slider, Stop
 from tepid.report.images import Image, Images
-from tepid.report.page import Section, details, escape, no_breaks, paragraph, percent, table
+from tepid.report.page import (
+    Section,
+    escape,
+    no_breaks,
+    paragraph,
+    percent,
+    range_input,
+    readings,
+    table,
+    terms,
+)
 from tepid.report.summaries import Example
 from tepid.summaries.reliability import wilson_interval
 from tepid.temperature import Temperature
@@ -38,7 +49,7 @@ def all_sections(
     sections = [
         _in_short(findings, slider),
         _slider(findings),
-        acceptance_section(findings),
+        _acceptance(findings),
         _reliability(slider) if findings.labeled else None,
         _classes(findings),
         _example_rows(findings, names, images),
@@ -170,24 +181,80 @@ def _scores(stop: Stop | None, *, labeled: bool) -> list[str]:
 
 
 def _slider(findings: Findings) -> Section:
-    readings = {"confidence": "implied accuracy (mean confidence)", "uts": "UTS loss per pair"}
+    titles = {"confidence": "implied accuracy (mean confidence)", "uts": "UTS loss per pair"}
     if findings.labeled:
-        readings |= {"accuracy": "accuracy by the labels", "nll": "NLL", "ece": "ECE"}
-    cells = "".join(
-        f'<div><dt>{title}</dt><dd id="read-{name}"></dd></div>' for name, title in readings.items()
-    )
+        titles |= {"accuracy": "accuracy by the labels", "nll": "NLL", "ece": "ECE"}
     charts = ["loss", "histogram"] + ["reliability"] * findings.labeled
     figures = "".join(f'<figure id="chart-{name}"></figure>' for name in charts)
     inside = (
         "<p>Every chart here follows the slider. It stops where the rows were summed: every 9 % "
         "and at each of the temperatures above.</p>"
-        '<div class="control"><label for="slider">Temperature T = '
-        '<output id="temperature" for="slider"></output></label>'
-        '<input type="range" id="slider" min="0" step="1">'
+        f'<div class="control">{range_input("slider", "Temperature T =", "temperature")}'
         '<div id="jumps" class="jumps" role="group" aria-label="Go to a temperature"></div>'
-        f'<dl class="readings">{cells}</dl></div><div class="charts">{figures}</div>'
+        f'{readings(titles)}</div><div class="charts">{figures}</div>'
     )
     return Section("slider-section", "Move the temperature", inside)
+
+
+def _acceptance(findings: Findings) -> Section:
+    """The sliders of T and of the threshold, what they accept, and the thresholds to deploy."""
+    titles = {"share": "accepted share", "expected": "expected precision"}
+    if findings.fits.about.from_logits_alone:
+        del titles["expected"]
+    if findings.labeled:
+        titles["realized"] = "precision by the labels"
+    inside = (
+        f"{paragraph(_introduction(findings))}"
+        '<div class="control still"><div class="pair">'
+        f"<div>{range_input('slider-beside', 'Temperature T =', 'temperature-beside')}</div>"
+        f"<div>{range_input('threshold', 'Confidence threshold', 'threshold-value')}</div></div>"
+        '<div id="promises" class="jumps" role="group" aria-label="Go to a threshold"></div>'
+        f"{readings(titles)}</div>"
+        '<div class="charts beside"><figure id="chart-accepted"></figure>'
+        f"<div>{_promise_table(findings)}</div></div>"
+    )
+    return Section("acceptance", "What to do with it", inside)
+
+
+def _introduction(findings: Findings) -> str:
+    if findings.fits.about.from_logits_alone:
+        return (
+            "A threshold that promises a precision needs more evidence than the logits, from which "
+            "alone this temperature comes: some labels of random rows, or the model's accuracy."
+        )
+    return (
+        "Accept the predictions whose confidence is above a threshold, and give the others to a "
+        "person. The expected precision, the mean confidence of the accepted rows, is how often "
+        "they should be right if T fits. The two sliders are independent."
+    )
+
+
+def _promise_table(findings: Findings) -> str:
+    """The thresholds of the main temperature, as `Temperature.threshold` returns them."""
+    body = [[text, *_cells(accepted)] for text, accepted in find_promises(findings).items()]
+    if not body:
+        return ""
+    about = findings.fits.about
+    head = ["precision", "threshold", "accepted", "expected precision"]
+    head += ["95 % interval"] * (about.interval is not None)
+    caption = no_breaks(f"Thresholds for a wanted precision at T = {about.value:.4g}")
+    notes = [f"Assumption: {Temperatures(*about.ends, groups={}).assumption}"]
+    if about.interval is not None:
+        cautious = "A cautious threshold keeps the precision also at the upper end of T's interval"
+        notes.insert(0, f"{cautious}, T = {about.interval[1]:.4g}.")
+    return table(caption, head, [row[: len(head)] for row in body]) + "".join(map(paragraph, notes))
+
+
+def _cells(accepted: Accepted) -> list[str]:
+    if accepted.threshold is None or accepted.precision is None:
+        return ["nothing can be accepted", "0 %", "–", "–"]
+    low, high = 100 * accepted.precision.low, 100 * accepted.precision.high
+    return [
+        f"{accepted.threshold:.4f}",
+        percent(accepted.share),
+        percent(accepted.precision.value),
+        f"{low:.1f}–{high:.1f} %",
+    ]
 
 
 def _reliability(slider: Slider) -> Section:
@@ -197,7 +264,8 @@ def _reliability(slider: Slider) -> Section:
         caption = f"{name}, T = {stop.temperature:.4g}"
         figures.append(
             f'<div><h3>{escape(caption)}</h3><figure class="diagram" data-stop="{position}">'
-            f"</figure>{details('The data', _bins(stop, f'Bins: {caption}'))}</div>"
+            "</figure><details><summary>The data</summary>"
+            f"{_bins(stop, f'Bins: {caption}')}</details></div>"
         )
     inside = (
         "<p>Bars: how often the rows of a bin are right, with 95 % Wilson intervals. Hatched: the "
@@ -229,7 +297,7 @@ def _bins(stop: Stop, caption: str) -> str:
 def _classes(findings: Findings) -> Section:
     """The class table, which the scripts fill."""
     inside = (
-        f"{paragraph(describe_expectation(findings))}"
+        f"{paragraph(_describe_expectation(findings))}"
         '<div class="tools"><label>Find a class <input type="search" id="find"></label>'
         '<p id="found" role="status"></p></div>'
         '<div class="scroll" tabindex="0" role="region" aria-label="Classes">'
@@ -242,6 +310,24 @@ def _classes(findings: Findings) -> Section:
         '<figure id="chart-division" class="wide"></figure>'
     )
     return Section("classes-section", "Classes", inside)
+
+
+def _describe_expectation(findings: Findings) -> str:
+    """What the expected precision, recall and F1 of the class table rest on."""
+    about, sums = findings.fits.about, findings.confidence
+    mean = sums.confidence.sum(axis=1) / sums.rows
+    accuracy = expected_accuracy(mean)
+    text = (
+        f"Expected precision, recall and F1 take the probabilities at T = {about.value:.4g} as the "
+        f"distribution of the labels. The accuracy is then {percent(accuracy.value)}"
+    )
+    if about.interval is not None or not about.from_logits_alone:
+        text += f", 95 % interval {100 * accuracy.low:.1f} to {100 * accuracy.high:.1f} %"
+    if about.interval is not None:
+        text += "; the small numbers are the range from one end of T's interval to the other"
+    if about.from_logits_alone:
+        text += ". T comes from the logits alone, which do not identify it"
+    return f"{text}."
 
 
 def _example_rows(findings: Findings, names: Sequence[str], images: Images | None) -> Section:
@@ -269,10 +355,7 @@ def _card(example: Example, names: Sequence[str], images: Images | None, after: 
     if example.label >= 0:
         lines.insert(0, ("label", names[example.label]))
     lines += [("T = 1", percent(example.before)), (after, percent(example.after))]
-    terms = "".join(
-        f"<div><dt>{term}</dt><dd>{escape(no_breaks(value))}</dd></div>" for term, value in lines
-    )
-    return f'<li>{picture}<p class="name">{escape(image.name)}</p><dl>{terms}</dl></li>'
+    return f'<li>{picture}<p class="name">{escape(image.name)}</p><dl>{terms(lines)}</dl></li>'
 
 
 def _groups(temperatures: dict[str, Temperature]) -> Section | None:

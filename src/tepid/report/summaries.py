@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from tepid import kernels, validation
-from tepid.summaries import arithmetic
+from tepid.summaries.summary import add, equal, scale
 from tepid.summaries.tails import TOLERANCE
 from tepid.validation import Array, Float64, Int64
 
@@ -37,7 +37,7 @@ class Members:
     may still lie below $\theta_k$; it is then no member.
     """
 
-    PARAMETERS: ClassVar = ("thresholds",)
+    PARAMETERS: ClassVar[tuple[str, ...]] = ("thresholds",)
 
     thresholds: Float64
     members: Float64
@@ -56,8 +56,9 @@ class Members:
             raise validation.unusable(z, bad)
         return cls(thresholds, members, histogram)
 
-    def __add__(self, other: "Members") -> "Members":
-        return arithmetic.added(self, other)
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +70,7 @@ class Classes:
     the class-wise calibration error is read.
     """
 
-    PARAMETERS: ClassVar = ("temperature",)
+    PARAMETERS: ClassVar[tuple[str, ...]] = ("temperature",)
 
     temperature: float
     predicted: Float64
@@ -87,8 +88,9 @@ class Classes:
         weight = self.predicted.sum()
         return np.asarray(np.abs(self.gap).sum(axis=1) / (weight or np.nan))
 
-    def __add__(self, other: "Classes") -> "Classes":
-        return arithmetic.added(self, other)
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
 
 
 class Predictions(NamedTuple):

@@ -9,7 +9,6 @@ except ImportError:
     raise ImportError("tepid.sklearn needs scikit-learn: pip install 'tepid[sklearn]'") from None
 
 from tepid.errors import CalibrationWarning
-from tepid.sklearn.calibrator import TemperatureCalibrator
-from tepid.sklearn.classifier import CalibratedClassifier
+from tepid.sklearn.estimators import CalibratedClassifier, TemperatureCalibrator
 
 __all__ = ["CalibratedClassifier", "CalibrationWarning", "TemperatureCalibrator"]

@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from tepid.errors import InputError
-from tepid.summaries.probabilities import softmax
+from tepid.summaries.summary import softmax
 from tepid.validation import Array, Float64
 
 # Objectives whose probabilities are the sigmoid or the softmax of the margins.

@@ -11,9 +11,10 @@ from sklearn.utils.validation import _num_samples
 from tepid import validation
 from tepid.engines import choose_engine
 from tepid.errors import InputError, RowError
+from tepid.methods.accuracy import Accuracy
 from tepid.posterior.calibration import fit_evidence
-from tepid.posterior.evidence import Evidence
-from tepid.sources import Source, attach, open_peer, open_source
+from tepid.posterior.evidence import Layout, open_evidence
+from tepid.sources import open_source
 from tepid.sources.batch import mismatch
 from tepid.temperature import Temperature
 from tepid.validation import Array, Float64, Int64
@@ -24,26 +25,29 @@ _MOST_LISTED = 10
 
 def fit_temperature(
     logits: Array,
-    labels: Int64 | None,
-    weight: Float64 | None,
+    y: Any,
+    rows: "WeightedRows",
+    classes: Array,
+    logits_of: Callable[[Any], Array],
     *,
-    accuracy: Any,
+    accuracy: Accuracy | None,
     models: list[Array],
     reference: Array | None,
-    labeled: Source | None,
-    source: Source | None,
+    labeled: Any,
+    source: Any,
 ) -> Temperature:
     """The temperature of `tepid.calibrate`, without a warning.
 
-    `reference` is logits (n, k) or classes (n,). Labels and classes are columns, -1 where unknown.
+    `reference` is logits (n, k) or columns (n,). `logits_of` reads the rows of a pair.
     """
-    rows = open_source(logits, labels=labels, sample_weight=weight)
-    peers = {f"model {number}": each for number, each in enumerate(models, 1)}
-    if reference is not None:
-        peers["reference"] = reference
-    opened = tuple(open_peer(each, rows_of=rows, name=name) for name, each in peers.items())
-    evidence = Evidence(
-        attach(rows, {}, opened), len(models), reference is not None, labeled, source
+    labels = None if y is None else label_columns(y, classes, len(logits))
+    pairs = {
+        name: _open_pair(pair, logits_of, classes, name)
+        for name, pair in (("labeled", labeled), ("source", source))
+    }
+    opened = open_source(logits, labels=labels, sample_weight=rows.weight)
+    evidence = open_evidence(
+        opened, Layout(), answers=None, models=models, reference=reference, **pairs
     )
     return fit_evidence(evidence, accuracy, choose_engine(None, evidence.rows))
 
@@ -79,17 +83,16 @@ def weigh(rows: Any, sample_weight: Any) -> WeightedRows:
     return WeightedRows(count, kept, weight[kept])
 
 
-def open_pair(
+def _open_pair(
     pair: Any, logits_of: Callable[[Any], Array], classes: Array, name: str
-) -> Source | None:
-    """Labeled rows from elsewhere."""
+) -> tuple[Array, Int64] | None:
+    """The logits and the columns of the labels of rows from elsewhere."""
     if pair is None:
         return None
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise InputError(f"{name} must be a pair of rows and labels, got {type(pair).__name__}")
     z = logits_of(pair[0])
-    labels = label_columns(pair[1], classes, len(z), f"labels of {name}")
-    return open_source(z, labels=labels).renamed(name)
+    return z, label_columns(pair[1], classes, len(z), f"labels of {name}")
 
 
 # Labels -------------------------------------------------------------------------------------------
@@ -100,12 +103,10 @@ def label_columns(y: Any, classes: Array, n: int, name: str = "y") -> Int64:
     labels = label_array(y, name)
     if len(labels) != n:
         raise mismatch(name, n, len(labels))
-    position = {label: column for column, label in enumerate(classes.tolist())}
-    if -1 not in position:
-        position[-1] = -1
+    position = {-1: -1} | {label: column for column, label in enumerate(classes.tolist())}
     columns = np.empty(n, np.int64)
     for row, label in enumerate(labels.tolist()):
-        column = -1 if is_missing(label) else position.get(label)
+        column = position.get(label, -1 if is_missing(label) else None)
         if column is None:
             known = ", ".join(map(str, classes[:_MOST_LISTED]))
             known += ", …" if len(classes) > _MOST_LISTED else ""
@@ -148,9 +149,7 @@ def check_models(models: Any) -> list[Any]:
     """The list of other models."""
     # A booster of XGBoost can be iterated, but its parts are no models.
     single = isinstance(models, (str, bytes)) or hasattr(models, "ndim") or hasattr(models, "fit")
-    if single or hasattr(models, "predict"):
-        raise InputError(f"models must be a list of models, got {type(models).__name__}")
-    if not isinstance(models, Iterable):
+    if single or hasattr(models, "predict") or not isinstance(models, Iterable):
         raise InputError(f"models must be a list of models, got {type(models).__name__}")
     return list(models)
 
@@ -161,15 +160,16 @@ def as_logits(given: Any, name: str) -> Array:
     return z[:, None] if z.ndim == 1 else z
 
 
-def as_answers(given: Any, classes: Array, name: str) -> Array:
+def as_answers(given: Any, classes: Array) -> Array:
     """What a reference answers: logits (n, k), or the columns of its labels (n,).
 
     One number per row is a label if all of them are classes, or else the logit of two classes.
     """
     values = np.asarray(given) if hasattr(given, "__array__") else np.array(given, dtype=object)
     if values.ndim > 1 and values.shape[1] > 1:
-        return as_logits(values if values.dtype != object else values.astype(np.float64), name)
-    numbers = values.dtype.kind == "f" and len(classes) == 2
-    if numbers and not known_labels(values.reshape(-1)) <= {-1, *classes.tolist()}:
-        return as_logits(values, name)
-    return label_columns(values, classes, len(values), name)
+        numbers = values if values.dtype != object else values.astype(np.float64)
+        return as_logits(numbers, "reference")
+    binary = values.dtype.kind == "f" and len(classes) == 2
+    if binary and not known_labels(values.reshape(-1)) <= {-1, *classes.tolist()}:
+        return as_logits(values, "reference")
+    return label_columns(values, classes, len(values), "reference")

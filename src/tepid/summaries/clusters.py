@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tepid import shapes
-from tepid.summaries import arithmetic
-from tepid.summaries.probabilities import softmax
+from tepid.summaries.summary import add, equal, scale, softmax
 from tepid.validation import Array, Float64, Int64, as_array
 
 BUCKETS = 1024
@@ -43,7 +42,7 @@ def buckets_of_numbers(numbers: Int64, place: str) -> Int64:
 class ClusterSums:
     """The weight of the rows in each bucket, and the weighted sum of their values."""
 
-    PARAMETERS: ClassVar = ()
+    PARAMETERS: ClassVar[tuple[str, ...]] = ()
 
     weight: Float64
     total: Float64
@@ -51,14 +50,10 @@ class ClusterSums:
     @classmethod
     def of(cls, values: Float64, weight: Float64, buckets: Int64) -> "ClusterSums":
         """The sums of some rows."""
-        weights, totals = (
-            np.bincount(buckets, each, BUCKETS).astype(np.float64, copy=False)
-            for each in (weight, weight * values)
+        return cls(
+            np.bincount(buckets, weight, BUCKETS).astype(np.float64, copy=False),
+            np.bincount(buckets, weight * values, BUCKETS).astype(np.float64, copy=False),
         )
-        return cls(weights, totals)
-
-    def __add__(self, other: "ClusterSums") -> "ClusterSums":
-        return arithmetic.added(self, other)
 
     @property
     def count(self) -> int:
@@ -77,6 +72,10 @@ class ClusterSums:
         mean = self.total.sum() / self.weight.sum()
         spread = float(((self.total - mean * self.weight) ** 2).sum())
         return spread * self.count / (self.count - 1) * _student_factor(self.count - 1)
+
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
 
 
 def _student_factor(freedom: int) -> float:
@@ -102,8 +101,3 @@ def label_scores(logits: Any, labels: Int64, temperature: float) -> Float64:
     distance = np.where(np.isneginf(z), 0.0, z - z.max(axis=1, keepdims=True))
     own = distance[np.arange(len(z)), labels]
     return np.asarray(((p * distance).sum(axis=1) - own) / temperature)
-
-
-def confidences(logits: Any, temperature: float) -> Float64:
-    """The confidence of each row."""
-    return np.asarray(softmax(logits, temperature).max(axis=1))

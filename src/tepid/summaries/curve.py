@@ -1,21 +1,75 @@
-"""Curve: the loss and the confidence of a batch of rows, as functions of the temperature."""
+"""Curve: the loss and the confidence of rows along a lattice of temperatures."""
 
 import dataclasses
+import math
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tepid import errors, kernels, store, validation
-from tepid.summaries import arithmetic
-from tepid.summaries.lattice import Lattice
+from tepid.summaries.summary import add, equal, scale
 from tepid.summaries.tails import TOLERANCE
 from tepid.validation import Array, Float64, Int64
 
 _NO_LABELS = np.empty(0, np.int64)
 # Below every positive float32 softmax: a class with threshold 0 draws in whoever is not masked.
 _POSITIVE = 1e-44
+
+
+@dataclass(frozen=True)
+class Lattice:
+    r"""Nodes $\beta = 1/T$ in chains of doublings: `starts[r] * 2**m` for m < `lengths[r]`.
+
+    Doubling $\beta$ squares an exponential, so a chain costs one exponential per logit. All windows
+    with the same number of nodes per octave are parts of one fixed lattice, $2^{q/R}$.
+    """
+
+    starts: tuple[float, ...]
+    lengths: tuple[int, ...]
+
+    @classmethod
+    def window(cls, low: int = -5, high: int = 5, per_octave: int = 2) -> "Lattice":
+        """The nodes from 2**low to 2**high, the default ten octaves around T = 1."""
+        if high <= low or per_octave < 1:
+            raise errors.InputError(f"a window must span at least one octave, got {low} to {high}")
+        starts = tuple(_single(2.0 ** (low + r / per_octave)) for r in range(per_octave))
+        return cls(starts, (high - low + 1,) + (high - low,) * (per_octave - 1))
+
+    @classmethod
+    def point(cls, temperature: float) -> "Lattice":
+        """One node."""
+        return cls((_single(1.0 / temperature),), (1,))
+
+    @property
+    def nodes(self) -> Float64:
+        """Every node, rising."""
+        return _nodes(self)
+
+    @property
+    def per_octave(self) -> int:
+        """How many nodes lie between one and its double."""
+        return len(self.starts)
+
+    @property
+    def unit(self) -> float:
+        """The power of two at or just below the first node."""
+        return 2.0 ** math.floor(math.log2(self.starts[0]))
+
+
+@lru_cache(maxsize=64)
+def _nodes(lattice: Lattice) -> Float64:
+    octaves = 2.0 ** np.arange(max(lattice.lengths))[:, None]
+    nodes = np.array((octaves * lattice.starts).reshape(-1)[: sum(lattice.lengths)])
+    nodes.flags.writeable = False  # every lattice of this shape shares it
+    return nodes
+
+
+def _single(beta: float) -> float:
+    # The kernels scale in float32; a node is where they really evaluate.
+    return float(np.float32(beta))
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +88,14 @@ class Curve:
     confidence that holds for $1 - \max_k p$, so the mean confidence has that error absolutely.
     """
 
-    PARAMETERS: ClassVar = ("classes", "labeled", "thresholds", "starts", "lengths", "bins")
+    PARAMETERS: ClassVar[tuple[str, ...]] = (
+        "classes",
+        "labeled",
+        "thresholds",
+        "starts",
+        "lengths",
+        "bins",
+    )
 
     classes: int
     labeled: bool
@@ -90,7 +151,7 @@ class Curve:
         if bad >= 0:
             raise validation.unusable(logits, bad)
         _refuse_masked(z, y, u)
-        return in_logits(empty, *filled)
+        return from_kernel_sums(empty, *filled)
 
     @classmethod
     def zero(
@@ -128,27 +189,9 @@ class Curve:
         """Where the curve is known."""
         return Lattice(tuple(self.starts.tolist()), tuple(self.lengths.tolist()))
 
-    def __add__(self, other: "Curve") -> "Curve":
-        return arithmetic.added(self, other)
-
-    def __mul__(self, factor: float) -> "Curve":
-        return arithmetic.scaled(self, factor)
-
-    __rmul__ = __mul__
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Curve) and arithmetic.close(self, other)
-
-    __hash__ = None  # type: ignore[assignment]  # equality to a tolerance has no hash
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to `.npz`."""
-        store.save(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Curve":
-        """Return what `save` wrote; raises `InputError` if the file is damaged."""
-        return store.load(path, {cls: cls.check})
+    def nearest_node(self, temperature: float) -> int:
+        """The number of the node nearest to a temperature."""
+        return int(np.abs(np.log(self.lattice.nodes * temperature)).argmin())
 
     def check(self) -> None:
         """Refuse sums that no rows can have, as a damaged file may hold them."""
@@ -175,6 +218,19 @@ class Curve:
         store.check_numbers("histogram", self.histogram, (nodes, 3, self.bins), 0.0, most)
         if bool(self.weight) != bool(self.weight_square) or (self.weight and not self.rows):
             raise errors.InputError("rows, weight and weight_square must be zero together")
+
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to `.npz`."""
+        store.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Curve":
+        """Return what `save` wrote; raises `InputError` if the file is damaged."""
+        return store.load(path, {cls: cls.check})
 
 
 def _check_lattice(starts: Float64, lengths: Int64) -> None:
@@ -211,7 +267,7 @@ def kernel_shapes(curve: Curve) -> tuple[tuple[int, ...], ...]:
     return (6,), (kinds, 4), (nodes, kinds, 5), (nodes, 4), (nodes, 3, curve.bins)
 
 
-def in_logits(
+def from_kernel_sums(
     empty: Curve, totals: Array, per: Array, along: Array, doubt: Array, histogram: Array
 ) -> Curve:
     """The curve of what a kernel has added."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from tepid import kernels, store, validation
 from tepid.errors import InputError
-from tepid.summaries import arithmetic
+from tepid.summaries.summary import add, equal, scale
 from tepid.validation import Float64, Int64
 
 _NORMAL = 1.959963984540054  # the normal quantile of 0.975
@@ -67,7 +67,7 @@ class Reliability:
     array([0., 0., 0., 1., 0.])
     """
 
-    PARAMETERS: ClassVar = ("bins",)
+    PARAMETERS: ClassVar[tuple[str, ...]] = ("bins",)
 
     bins: int
     rows: float
@@ -134,28 +134,6 @@ class Reliability:
         """The summary of no rows."""
         return cls(validation.check_bins(bins), 0.0, 0.0, 0.0, 0.0, *np.zeros((3, bins)))
 
-    def __add__(self, other: "Reliability") -> "Reliability":
-        return arithmetic.added(self, other)
-
-    def __mul__(self, factor: float) -> "Reliability":
-        return arithmetic.scaled(self, factor)
-
-    __rmul__ = __mul__
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Reliability) and arithmetic.close(self, other)
-
-    __hash__ = None  # type: ignore[assignment]  # equality to a tolerance has no hash
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to `.npz`."""
-        store.save(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Reliability":
-        """Return what `save` wrote; raises `InputError` if the file is damaged."""
-        return store.load(path, {cls: cls.check})
-
     def check(self) -> None:
         """Refuse sums that no rows can have, as a damaged file may hold them."""
         store.check_count("bins", self.bins, 1)
@@ -168,6 +146,19 @@ class Reliability:
         most = self.count + 1e-6 * self.weight
         store.check_numbers("confidence", self.confidence, shape, 0.0, most)
         store.check_numbers("correct", self.correct, shape, 0.0, most)
+
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to `.npz`."""
+        store.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Reliability":
+        """Return what `save` wrote; raises `InputError` if the file is damaged."""
+        return store.load(path, {cls: cls.check})
 
 
 def wilson_interval(correct: Float64, count: Float64) -> tuple[Float64, Float64]:

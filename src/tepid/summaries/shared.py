@@ -8,8 +8,7 @@ import numpy as np
 
 from tepid import store
 from tepid.errors import InputError
-from tepid.summaries.curve import Curve
-from tepid.summaries.lattice import Lattice
+from tepid.summaries.curve import Curve, Lattice
 from tepid.summaries.tails import Tails
 from tepid.validation import Float64
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tepid import kernels, store, validation
-from tepid.summaries import arithmetic
+from tepid.summaries.summary import add, equal, scale
 from tepid.validation import Float64
 
 # Ties between S and its threshold must not hang on the order of a sum.
@@ -28,7 +28,7 @@ class Tails:
     True
     """
 
-    PARAMETERS: ClassVar = ("classes",)
+    PARAMETERS: ClassVar[tuple[str, ...]] = ("classes",)
 
     classes: int
     predicted: Float64  # weight of the rows predicted k
@@ -71,28 +71,6 @@ class Tails:
         variance = np.maximum(self.squares / n - mean**2, 0.0)
         return np.where(known, mean + deviations * np.sqrt(variance), 0.0)
 
-    def __add__(self, other: "Tails") -> "Tails":
-        return arithmetic.added(self, other)
-
-    def __mul__(self, factor: float) -> "Tails":
-        return arithmetic.scaled(self, factor)
-
-    __rmul__ = __mul__
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tails) and arithmetic.close(self, other)
-
-    __hash__ = None  # type: ignore[assignment]  # equality to a tolerance has no hash
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to `.npz`."""
-        store.save(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Tails":
-        """Return what `save` wrote; raises `InputError` if the file is damaged."""
-        return store.load(path, {cls: cls.check})
-
     def check(self) -> None:
         """Refuse sums that no rows can have, as a damaged file may hold them."""
         shape = (self.classes,)
@@ -102,3 +80,16 @@ class Tails:
         store.check_numbers("total", self.total, shape, 0.0, self.weight + rounding)
         store.check_numbers("squares", self.squares, shape, 0.0, self.total + rounding)
         store.check_numbers("confidence", self.confidence, shape, 0.0, self.predicted + rounding)
+
+    __add__ = add
+    __mul__ = __rmul__ = scale
+    __eq__ = equal
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to `.npz`."""
+        store.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Tails":
+        """Return what `save` wrote; raises `InputError` if the file is damaged."""
+        return store.load(path, {cls: cls.check})

@@ -9,11 +9,9 @@ except ImportError:
     raise ImportError("tepid.torch needs PyTorch: pip install 'tepid[torch]'") from None
 
 from tepid.errors import CalibrationWarning
-from tepid.torch.calibration import calibrate
-from tepid.torch.distributed import AllReduced
+from tepid.torch.calibration import AllReduced, calibrate
 from tepid.torch.folding import fold, recorded
-from tepid.torch.module import Calibrated
-from tepid.torch.warmup import Warmup
+from tepid.torch.modules import Calibrated, Warmup
 
 __all__ = [
     "AllReduced",

@@ -3,29 +3,41 @@
 import dataclasses
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import RandomSampler, SubsetRandomSampler, WeightedRandomSampler
 
 from tepid import validation
 from tepid.engines import Threads
+from tepid.engines.engine import Summary, Total, add_up, finish
 from tepid.errors import InputError, RowError
+from tepid.methods.accuracy import Accuracy
 from tepid.posterior.calibration import check_multilabel, fit_evidence
 from tepid.posterior.evidence import Evidence
-from tepid.sources import Source, attach, open_peer, split_labels
+from tepid.sources import Batch, Source, attach, open_peer, split_labels
 from tepid.sources.beside import AnyPeer, PeerTable
 from tepid.sources.source import label_names
 from tepid.sources.spool import Spool
 from tepid.temperature import warn_unreliable
-from tepid.torch.distributed import AllReduced
 from tepid.torch.huggingface import is_prediction, is_table, open_loader
-from tepid.torch.loader import FirstBatch, Labels, LoaderPart, Reader, StoredPart
-from tepid.torch.module import Calibrated
-from tepid.torch.state import device_of, evaluation_mode, fixed_random_state, samplers_of
+from tepid.torch.loader import (
+    Forward,
+    Labels,
+    LoaderPart,
+    Reader,
+    StoredPart,
+    device_of,
+    evaluation_mode,
+    fixed_random_state,
+    samplers_of,
+)
+from tepid.torch.modules import Calibrated
 
 _SHUFFLING = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 
@@ -36,29 +48,29 @@ def calibrate(
     *,
     labels: Labels = False,
     labeled: Iterable[Any] | None = None,
-    accuracy: Any = None,
+    accuracy: Accuracy | None = None,
     models: Iterable[nn.Module] = (),
     reference: Any = None,
     source: Iterable[Any] | None = None,
     multilabel: bool | Literal["per-label"] = False,
     collate: Any = None,
-    forward: Callable[[Any, Any], Any] | None = None,
+    forward: Forward | None = None,
     device: torch.device | str | None = None,
     amp: torch.dtype | bool | None = None,
     class_axis: int | None = None,
     output: str = "logits",
     spill: bool | str | os.PathLike[str] = False,
-    process_group: Any = None,
+    process_group: "dist.ProcessGroup | None" = None,
     engine: Threads | None = None,
 ) -> Calibrated:
-    """The model with its temperature from a loader and all that is known beside it.
+    """The model with its temperature, from a loader and everything else that is known.
 
-    The evidence is that of `tepid.calibrate`, and so is the temperature. With the verdict `keep` it
-    is T = 1. The model runs over the loader two or more times, in evaluation mode and without
-    gradients. Each batch is summarized on its device, and only the summaries are kept. Afterwards
-    the modes, random states and gradients are as before. Every pass starts from the same random
-    state, so a loader may shuffle, and may augment with the random numbers of PyTorch, Python or
-    NumPy. Unreliable fits emit `CalibrationWarning`.
+    Evidence and temperature are as in `tepid.calibrate`. With the verdict `keep`, T = 1. The model
+    runs over the loader two or more times, in evaluation mode and without gradients. Each batch is
+    summarized on its device, and only the summaries are kept. Afterwards the modes, random states
+    and gradients are as before. Every pass starts from the same random state, so a loader may
+    shuffle, and may augment with the random numbers of PyTorch, Python or NumPy. Unreliable fits
+    emit `CalibrationWarning`.
 
     The trap: a loader that still gives other rows in every pass, because its workers persist or
     because it is a stream. This is detected and raises. `spill=True` runs the model once and keeps
@@ -118,40 +130,37 @@ def calibrate(
         dataclasses.replace(reader, model=each, device=device_of(each), on_host=True, name=name)
         for name, each in others.items()
     )
-    # Custom batches are read alike everywhere.
-    of_others = labels if callable(labels) else True
-    split = bool(multilabel)
-    modules = (core, *others.values())
     _check_collate(collate, loader, labeled, source)
     if is_prediction(loader) and others:
         raise InputError(
             f"{next(iter(others))} must not be a module for a result of Trainer.predict, which has "
             "no inputs to run it on; give a Dataset or a loader"
         )
+    older = {"labeled": labeled, "source": source}
+    modules = (core, *others.values())
     with evaluation_mode(*modules), fixed_random_state(loader, labeled, source) as rewind:
-        part = LoaderPart(reader, loader, rewind, labels, peers, multilabel=split)
-        rows = _open_loader(part, collate, spill=spill)
-        k = _count_labels(rows, engine) if split else 0
-        if reference is not None and "reference" not in others:
-            rows = attach(rows, {}, (_open_reference(reference, rows, loader, class_axis),))
-        older = {"labeled": labeled, "source": source}
-        parts = {
-            name: LoaderPart(reader, given, rewind, of_others, name=name, multilabel=split)
+        parts = [LoaderPart(reader, loader, rewind, labels, peers, multilabel=bool(multilabel))]
+        # A function reads the labels of all loaders.
+        parts += [
+            dataclasses.replace(
+                parts[0], loader=given, labels=labels or True, peers=(), first=[], name=name
+            )
             for name, given in older.items()
             if given is not None
-        }
-        opened = {name: _open_loader(part, collate, spill=spill) for name, part in parts.items()}
+        ]
+        opened = {part.name: _open_loader(part, collate, spill=spill) for part in parts}
+        k = _count_labels(opened["logits"], engine) if multilabel else 0
+        if reference is not None and "reference" not in others:
+            peer = _open_reference(reference, opened["logits"], loader, class_axis)
+            opened["logits"] = attach(opened["logits"], {}, (peer,))
         names: tuple[str, ...] = ()
-        if split:
-            names = label_names(rows.replaced(classes=k))
+        if multilabel:
+            known = {name: each.replaced(classes=k) for name, each in opened.items()}
+            names = label_names(known["logits"])
             per_label = multilabel == "per-label"
-            rows, *others_split = (
-                split_labels(each.replaced(classes=k), per_label=per_label)
-                for each in (rows, *opened.values())
-            )
-            opened = dict(zip(opened, others_split, strict=True))
+            opened = {n: split_labels(each, per_label=per_label) for n, each in known.items()}
         evidence = Evidence(
-            rows,
+            opened["logits"],
             models=len(others) - ("reference" in others),
             reference=reference is not None,
             labeled=opened.get("labeled"),
@@ -211,8 +220,9 @@ def _open_loader(part: LoaderPart, collate: Any, *, spill: bool | str | os.PathL
 def _count_labels(rows: Source, engine: Threads) -> int:
     """The number of columns of the logits, from the first batch of any process."""
     rows = rows.select()
-    if isinstance(rows.parts[0], LoaderPart):  # else all rows are stored for the next pass
-        rows = rows.replaced(parts=(FirstBatch(rows.parts[0]),))
+    part = rows.parts[0]
+    if isinstance(part, LoaderPart):  # else all rows are stored for the next pass
+        rows = rows.replaced(parts=(dataclasses.replace(part, most=1, first=[]),))
     found = engine.total(lambda b: (b.logits.shape[1],), rows, "counting labels")
     return int(found[0])
 
@@ -246,3 +256,42 @@ def _open_reference(given: Any, rows: Source, loader: Any, class_axis: int | Non
         must = "be classes from 0, or -1 without an answer"
         raise RowError("reference", must, str(answers[row]), row)
     return PeerTable("reference", answers, np.arange(len(answers)))
+
+
+# Several processes --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AllReduced(Threads):
+    """An engine that sums over the rows of all processes of a group, by default the default group.
+
+    Every process calls the same method with its own rows, which may be none. All of them get the
+    same temperature, bit for bit. They exchange one summary, O(k) numbers, per pass. If one
+    process fails, all of them raise.
+
+    The trap: rows that two processes hold count twice, so labeled rows must be split too. Methods
+    that read a whole column see only that of their own process, so `groups` cannot be used.
+    """
+
+    group: "dist.ProcessGroup | None" = None  # not in every build of PyTorch
+
+    def total(self, of: Callable[[Batch], Summary], source: Source, stage: str) -> Summary:
+        """The sum of `of(batch)` over all batches of all processes, in the order of their ranks."""
+        own: Total | None = None
+        try:
+            own = self._sum(of, source, stage)
+        except Exception as error:
+            self._exchange(None, f"{type(error).__name__}: {error}")
+            raise
+        parts = [part for part in self._exchange(own, None) if part is not None]
+        summary: Summary = finish(add_up(parts), source)
+        return summary
+
+    def _exchange(self, part: Total | None, failure: str | None) -> list[Total | None]:
+        """The sums of all processes; raises if another process failed and this one did not."""
+        gathered: list[Any] = [None] * dist.get_world_size(self.group)
+        dist.all_gather_object(gathered, (part, failure), group=self.group)
+        for rank, (_, wrong) in enumerate(gathered):
+            if wrong is not None and failure is None:
+                raise InputError(f"every rank must finish its pass, got on rank {rank}: {wrong}")
+        return [theirs for theirs, _ in gathered]

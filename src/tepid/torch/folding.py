@@ -3,37 +3,32 @@
 import copy
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
+from torch.nn.modules.conv import _ConvNd
 
 from tepid.errors import InputError
 from tepid.temperature import Temperature
-from tepid.torch.final_layer import (
-    candidate_layers,
-    check_divisible,
-    divide,
-    final_by_run,
-    is_divided,
-    is_final,
-    list_layers,
-    name_of,
-    only_candidate,
-    restored_on_error,
-)
-from tepid.torch.loader import move, run_model
-from tepid.torch.module import Calibrated, find_logits
-from tepid.torch.state import (
+from tepid.torch.loader import (
+    Forward,
     device_of,
     evaluation_mode,
     fixed_random_state,
+    run_model,
     without_wrappers,
 )
-from tepid.torch.warmup import Warmup
+from tepid.torch.modules import Calibrated, Warmup, find_logits
 from tepid.validation import number
 
 _RECORD = "tepid_fold"
+# Layers whose outputs are linear in weight and bias together; the last is every convolution.
+_LINEAR = (nn.Linear, nn.Bilinear, _ConvNd)
+# Errors list at most this many layers.
+_LISTED = 8
+# Runs the model on the batch and returns its logits.
+_Run: TypeAlias = Callable[[], torch.Tensor]
 # Casting weights to half precision changes their norm by less, other weights by more.
 _SAME_WEIGHTS = 0.01
 # What a GPU may round the factors of a product to (TF32), also where weights are float32.
@@ -46,7 +41,7 @@ def fold(
     layer: str | nn.Module | None = None,
     *,
     batch: Any = None,
-    forward: Callable[[Any, Any], Any] | None = None,
+    forward: Forward | None = None,
     output: str | None = None,
     inplace: bool = False,
 ) -> nn.Module:
@@ -87,13 +82,14 @@ def fold(
     core, wrapper = _unwrap(model)
     value, widths = _read_temperature(t, wrapper)
     output = output or (wrapper.output if wrapper else "logits")
-    name = None if layer is None else name_of(core, layer)
+    name = None if layer is None else _name_of(core, layer)
     core = core if inplace else copy.deepcopy(core)
     with evaluation_mode(core), fixed_random_state() as rewind:
 
         def run() -> torch.Tensor:
             rewind()
-            return _logits(core, batch, forward, output)
+            answer = run_model(core, batch, device_of(core), forward)
+            return find_logits(answer, output).detach().clone()  # the model may reuse the memory
 
         before = None if batch is None else _check_logits(run())
         folded = recorded(core)
@@ -101,20 +97,24 @@ def fold(
             return core
         if name is None:
             name = _choose_layer(core, folded, widths, None if before is None else (run, before))
-        check_divisible(core, name, verified=before is not None)
+        _check_divisible(core, name, verified=before is not None)
         chosen, old = core.get_submodule(name), folded.get(name, 1.0)
-        # The wrapper's T is that of the logits as they are, another that of the original ones.
+        # The wrapper's T divides the present logits, a given T those of the original weights.
         new = value * old if wrapper else value
         divisor = new / old
-        with restored_on_error(chosen):
-            if before is not None and not is_final(chosen, run, before):
-                raise InputError(
-                    f"layer {name!r} must give the logits: they are not halved when its weights "
-                    "are; an activation, a normalization or an offset may follow it"
-                )
-            divide(chosen, divisor)
+        if before is not None and not _is_final(chosen, run, before):
+            raise InputError(
+                f"layer {name!r} must give the logits: they are not halved when its weights are; "
+                "an activation, a normalization or an offset may follow it"
+            )
+        restore = _copy_weights(chosen)
+        try:
+            _divide(chosen, divisor)
             if before is not None:
                 _check_divided(run(), before, divisor, chosen)
+        except BaseException:
+            restore()
+            raise
     _record(core, name, new)
     if wrapper and inplace:
         wrapper.temperature.fill_(1.0)
@@ -187,42 +187,199 @@ def _read_temperature(t: Any, wrapper: Calibrated | None) -> tuple[float, set[in
     return value, {1, 2} if classes == 2 else {classes}
 
 
+# The final layer ----------------------------------------------------------------------------------
+
+
 def _choose_layer(
     model: nn.Module,
     folded: dict[str, float],
     widths: set[int] | None,
-    checked: tuple[Callable[[], torch.Tensor], torch.Tensor] | None,
+    checked: tuple[_Run, torch.Tensor] | None,
 ) -> str:
     """The layer that has a temperature, the only candidate, or the one that a run shows."""
     if len(folded) == 1:
         return next(iter(folded))
     if widths is None and checked is not None:
         widths = {1, *checked[1].shape}
-    found = candidate_layers(model, widths)
-    if len(found) > 1 and checked is not None:
-        final = final_by_run(found, checked[0])
+    found = _candidates(model, widths)
+    if len(found) == 1:
+        return next(iter(found))
+    if found and checked is not None:
+        final = _final_by_run(found, *checked)
         if final is None:
             raise InputError(
                 "layer must be given: the logits are divided by none of the candidates "
-                f"{list_layers(found)}"
+                f"{_list_layers(found)}"
             )
         return final
-    return only_candidate(found, widths)
+    have = f"{' or '.join(map(str, sorted(widths)))} outputs" if widths else "outputs to divide"
+    if found:
+        raise InputError(
+            f"layer must be named, or a batch given: {len(found)} layers have {have}, "
+            f"{_list_layers(found)}"
+        )
+    raise InputError(f"layer must be named: no linear layer and no convolution has {have}")
 
 
-# Logits -------------------------------------------------------------------------------------------
+def _candidates(model: nn.Module, widths: set[int] | None = None) -> dict[str, nn.Module]:
+    """The layers with these numbers of outputs by name; quantized ones too, to be refused."""
+    return {
+        name: module
+        for name, module in model.named_modules()
+        if (width := _width(module)) is not None and (widths is None or width in widths)
+    }
 
 
-def _logits(
-    model: nn.Module, batch: Any, forward: Callable[[Any, Any], Any] | None, output: str
-) -> torch.Tensor:
-    device = device_of(model)
-    if forward is None:
-        answer = run_model(model, batch, device)
-    else:
-        answer = forward(model, move(batch, device))
-    # A copy: the model may reuse the memory.
-    return find_logits(answer, output).detach().clone()
+def _width(module: nn.Module) -> int | None:
+    if not hasattr(module, "weight"):  # a block of layers may tell its outputs too
+        return None
+    width = getattr(module, "out_features", getattr(module, "out_channels", None))
+    return width if isinstance(width, int) else None
+
+
+def _list_layers(found: dict[str, nn.Module]) -> str:
+    """Names and kinds for an error message, the last ones of many."""
+    named = [f"{name!r} ({type(module).__name__})" for name, module in found.items()]
+    return ", ".join(named if len(named) <= _LISTED else ["…", *named[-_LISTED:]])
+
+
+def _name_of(model: nn.Module, layer: Any) -> str:
+    """The name of a layer that is given as a name or as a module."""
+    modules = dict(model.named_modules(remove_duplicate=False))
+    wanted = layer if isinstance(layer, nn.Module) else modules.get(layer)
+    # A layer may have several names; the first is the one of `named_modules`.
+    found = next((name for name, module in modules.items() if module is wanted), None)
+    if found is None:
+        got = type(layer).__name__ if isinstance(layer, nn.Module) else repr(layer)
+        there = _list_layers(_candidates(model)) or "none"
+        raise InputError(f"layer must be a layer of the model, got {got}; its layers: {there}")
+    return str(found)
+
+
+def _check_divisible(model: nn.Module, name: str, *, verified: bool) -> None:
+    """Refuse a layer whose weights cannot be divided, or not without changing something else."""
+    layer, label = model.get_submodule(name), f"layer {name!r}"
+    if not isinstance(layer, _LINEAR):
+        if callable(getattr(layer, "weight", None)):
+            raise InputError(f"{label} must not be quantized; fold first, then quantize")
+        kind = type(layer).__name__
+        raise InputError(f"{label} must be linear or a convolution, got {kind}")
+    held = {"weight": layer.weight, "bias": layer.bias}
+    own = dict(layer.named_parameters(recurse=False))
+    for part, value in held.items():
+        if value is not None and part not in own:
+            raise InputError(
+                f"{label} must hold its {part} itself, got one that is computed (weight_norm, "
+                "spectral_norm, pruning); remove that first, as with "
+                "torch.nn.utils.parametrize.remove_parametrizations"
+            )
+        plain = type(value) is nn.Parameter and value.is_floating_point() and not value.is_meta
+        if value is not None and not plain:
+            kind = f"{type(value).__name__} of {value.dtype} on {value.device}"
+            raise InputError(
+                f"{label} must have plain floating-point weights in memory, got a {kind}; "
+                "fold before quantizing or offloading"
+            )
+    _check_unshared(model, name, layer)
+    # A class of its own may normalize the weights, which would undo the division.
+    if not verified and not type(layer).forward.__module__.startswith("torch."):
+        kind = type(layer).__name__
+        raise InputError(f"batch must be given for {label}, whose class {kind} has its own forward")
+
+
+def _check_unshared(model: nn.Module, name: str, layer: nn.Module) -> None:
+    places = {p.untyped_storage().data_ptr() for p in layer.parameters(recurse=False)}
+    for other, module in model.named_modules():
+        if module is layer:
+            continue
+        for parameter in module.parameters(recurse=False):
+            # Weights that are quantized or not in memory have no address.
+            plain = type(parameter) is nn.Parameter and not parameter.is_meta
+            if plain and parameter.untyped_storage().data_ptr() in places:
+                raise InputError(
+                    f"layer {name!r} must have weights of its own, got weights shared with "
+                    f"{other!r}, which dividing them would change; use tepid.torch.Calibrated"
+                )
+
+
+# Division -----------------------------------------------------------------------------------------
+
+
+def _copy_weights(layer: nn.Module) -> Callable[[], None]:
+    """A function that restores the present weights."""
+    kept = [(p, p.detach().clone()) for p in layer.parameters(recurse=False)]
+
+    def restore() -> None:
+        with torch.no_grad():
+            for parameter, value in kept:
+                parameter.copy_(value)
+
+    return restore
+
+
+def _divide(layer: nn.Module, divisor: float) -> None:
+    """Divide weight and bias in float64, and round once to their dtype."""
+    for parameter in layer.parameters(recurse=False):
+        wide = parameter.detach().to("cpu", torch.float64, copy=True)
+        rounded = (wide / divisor).to(parameter.dtype)
+        error = (rounded.double() * divisor - wide).abs().max()
+        # Rounding to nearest is within eps / 2 of each weight, unless it overflows or underflows.
+        if not error <= torch.finfo(parameter.dtype).eps * wide.abs().max():
+            raise InputError(
+                f"t must leave the weights in the range of {parameter.dtype}, got a division "
+                f"by {divisor:.4g}"
+            )
+        with torch.no_grad():
+            parameter.copy_(rounded)
+
+
+def _is_divided(after: torch.Tensor, before: torch.Tensor, divisor: float, eps: float) -> bool:
+    """Whether `after` is `before` over the divisor, up to rounding in units of eps."""
+    old, new = (z.detach().to("cpu", torch.float64) for z in (before, after))
+    if old.shape != new.shape:
+        return False
+    expected = old / divisor
+    largest = expected[expected.isfinite()].abs().max()
+    return bool(torch.allclose(new, expected, rtol=0.0, atol=32 * eps * float(largest)))
+
+
+def _is_final(layer: nn.Module, run: _Run, before: torch.Tensor) -> bool:
+    """Whether the logits are halved if the weights are.
+
+    Halving rounds nothing, so this holds to the last digits also in half precision.
+    """
+    restore = _copy_weights(layer)
+    try:
+        with torch.no_grad():
+            for parameter in layer.parameters(recurse=False):
+                parameter.copy_(parameter / 2)
+        after = run()
+    finally:
+        restore()
+    # Weights of float16 are seldom, but may be, so small that halving rounds them.
+    coarse = any(p.dtype == torch.float16 for p in layer.parameters(recurse=False))
+    return _is_divided(after, before, 2.0, 2.0 ** (-20 if coarse else -23))
+
+
+def _final_by_run(found: dict[str, nn.Module], run: _Run, before: torch.Tensor) -> str | None:
+    """The candidate that runs last of those that divide the logits; None if there is none."""
+    order: list[str] = []
+    hooks = [
+        module.register_forward_hook(lambda *_, name=name: order.append(name))
+        for name, module in found.items()
+    ]
+    try:
+        run()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    usable = [name for name in dict.fromkeys(reversed(order)) if _is_plain(found[name])]
+    return next((name for name in usable if _is_final(found[name], run, before)), None)
+
+
+def _is_plain(layer: nn.Module) -> bool:
+    held = list(layer.parameters(recurse=False))
+    return isinstance(layer, _LINEAR) and bool(held) and all(p.is_floating_point() for p in held)
 
 
 def _check_logits(logits: torch.Tensor) -> torch.Tensor:
@@ -240,7 +397,7 @@ def _check_divided(
 ) -> None:
     eps = max(torch.finfo(tensor.dtype).eps for tensor in (before, layer.weight))
     eps = max(eps, _TF32) if before.device.type == "cuda" else eps
-    if not is_divided(after, before, divisor, eps):
+    if not _is_divided(after, before, divisor, eps):
         error = float((after.double() - before.double() / divisor).abs().max())
         raise InputError(
             f"logits must be divided by {divisor:.4g} after folding, got a difference of "

@@ -8,7 +8,6 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,7 @@ import torch
 from torch import nn
 
 from tepid.errors import InputError, RowError
-from tepid.torch.loader import LABEL_KEYS, Labels, Reader
-from tepid.torch.state import without_wrappers
+from tepid.torch.loader import LABEL_KEYS, Labels, Reader, without_wrappers
 
 _ROWS = 32
 _LABELS = set(LABEL_KEYS)
@@ -78,20 +76,15 @@ class TableLoader:
 
 def _read_rows(table: Any, columns: tuple[str, ...]) -> Iterator[list[dict[str, Any]]]:
     """Rows as dictionaries, some at a time."""
-    if isinstance(table, _kinds("IterableDataset")):
-        stream = iter(table)
-        while rows := list(islice(stream, _ROWS)):
-            yield [{name: row[name] for name in columns} for row in rows]
-        return
     if isinstance(table, Mapping):
-        count = len(table[columns[0]])
+        starts = range(0, len(table[columns[0]]), _ROWS)
+        parts = ({n: table[n][i : i + _ROWS] for n in columns} for i in starts)
     else:
-        table = table if _is_transformed(table) else table.select_columns(list(columns))
-        count = len(table)
-    for start in range(0, count, _ROWS):
-        some = slice(start, start + _ROWS)
-        part = {n: table[n][some] for n in columns} if isinstance(table, Mapping) else table[some]
-        yield [{n: part[n][i] for n in columns} for i in range(min(_ROWS, count - start))]
+        stored = isinstance(table, _kinds("Dataset")) and not _is_transformed(table)
+        parts = (table.select_columns(list(columns)) if stored else table).iter(_ROWS)
+    for part in parts:
+        values = zip(*(part[name] for name in columns), strict=True)
+        yield [dict(zip(columns, row, strict=True)) for row in values]
 
 
 def _take_label(row: dict[str, Any]) -> Any:

@@ -2,15 +2,17 @@
 
 import dataclasses
 import math
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from tepid import shapes, validation
 from tepid.errors import InputError, RowError
@@ -19,11 +21,13 @@ from tepid.sources.batch import ItemCounter, mismatch, unit_of
 from tepid.sources.beside import check_classes, peer_logits
 from tepid.sources.multilabel import read_labels
 from tepid.sources.spool import Spool
-from tepid.torch.module import find_logits
+from tepid.torch.modules import find_logits
 from tepid.validation import Array
 
 # Whether batches have labels, or a function that takes them from a batch.
 Labels: TypeAlias = Callable[[Any], Any] | bool
+# Gets the output of a model from a batch.
+Forward: TypeAlias = Callable[[Any, Any], Any]
 LABEL_KEYS = ("labels", "label")
 # What PyTorch's losses and Hugging Face's collators mark as unknown.
 _IGNORED = -100
@@ -43,7 +47,7 @@ class Reader:
 
     model: nn.Module
     device: torch.device
-    forward: Callable[[Any, Any], Any] | None
+    forward: Forward | None
     amp: torch.dtype | bool | None
     class_axis: int | None
     output: str
@@ -54,10 +58,7 @@ class Reader:
         """The logits of a batch, classes last: a new NumPy array, or a tensor off the CPU."""
         dtype = self.amp if isinstance(self.amp, torch.dtype) else None
         with torch.autocast(self.device.type, dtype=dtype) if self.amp else nullcontext():
-            if self.forward is None:
-                answer = run_model(self.model, batch, self.device)
-            else:
-                answer = self.forward(self.model, move(batch, self.device))
+            answer = run_model(self.model, batch, self.device, self.forward)
         found = find_logits(answer, self.output).detach()
         # Apple's devices have no float64, which the sums need; one batch is small.
         found = found.cpu() if self.on_host or found.device.type == "mps" else found
@@ -67,35 +68,40 @@ class Reader:
         return z if validation.is_foreign(z) else np.array(z)
 
 
-def move(batch: Any, device: torch.device) -> Any:
-    """A batch with everything in it that can be moved on a device."""
+def _move(batch: Any, device: torch.device) -> Any:
+    """The batch on a device."""
     if hasattr(batch, "to"):
         return batch.to(device)
     if isinstance(batch, Mapping):
-        return {name: move(part, device) for name, part in batch.items()}
+        return {name: _move(part, device) for name, part in batch.items()}
     if isinstance(batch, (tuple, list)):
-        parts = [move(part, device) for part in batch]
+        parts = [_move(part, device) for part in batch]
         return batch._make(parts) if hasattr(batch, "_make") else type(batch)(parts)
     return batch
 
 
-def run_model(model: nn.Module, batch: Any, device: torch.device) -> Any:
+def run_model(
+    model: nn.Module, batch: Any, device: torch.device, forward: Forward | None = None
+) -> Any:
     """The model's output: the first item of a sequence is its input, a mapping its keywords.
 
-    Labels are neither moved nor passed on, since a label-free method must not see them.
+    Labels are neither moved nor passed on, since a label-free method must not see them, unless a
+    caller's own `forward` takes the whole batch.
     """
+    if forward is not None:
+        return forward(model, _move(batch, device))
     if isinstance(batch, (tuple, list)):
         if not batch:
             raise InputError("loader must yield batches that hold an input, got an empty one")
         return run_model(model, batch[0], device)
     if isinstance(batch, Mapping):
         keywords = {name: part for name, part in batch.items() if name not in LABEL_KEYS}
-        return model(**move(keywords, device))
-    return model(move(batch, device))
+        return model(**_move(keywords, device))
+    return model(_move(batch, device))
 
 
-def _read_labels(batch: Any, labels: Labels) -> Array:
-    """The labels of a batch: its second item, its entry `labels`, or as told."""
+def _find_labels(batch: Any, labels: Labels) -> Array:
+    """The labels of a batch: its second item, its entry `labels`, or what `labels` returns."""
     if callable(labels):
         found = labels(batch)
     elif isinstance(batch, Mapping):
@@ -120,8 +126,8 @@ class LoaderPart:
     """The logits of a model over a loader; no more than one batch is kept.
 
     `peers` are other models, which run on the same batches. `begin` is called before each pass.
-    With `multilabel` the labels are (n, K), as the logits.
-    `first` is what `batches` saw in the first one: the number of rows, the sum of their largest
+    With `multilabel` the labels are (n, K), as the logits. `most` is the number of batches to read.
+    `first` is what `batches` saw in the first pass: the number of rows, the sum of their largest
     logits, and the sum of their magnitudes.
     """
 
@@ -133,6 +139,7 @@ class LoaderPart:
     first: list[tuple[int, float, float]] = field(default_factory=list)
     name: str = "logits"
     multilabel: bool = False
+    most: int | None = None
     rows: int | None = field(default=None, init=False)
     portable: bool = field(default=False, init=False)
 
@@ -140,7 +147,7 @@ class LoaderPart:
         """Run the models over the loader; raises if the rows are not those of the first pass."""
         self.begin()
         row, total, magnitude, items = 0, 0.0, 0.0, ItemCounter()
-        for given in self.loader:
+        for given in islice(self.loader, self.most):
             z = self.reader.logits(given)
             y = self._labels(given, z, row) if self.labels else None
             others = [_run_peer(peer, given, z, row) for peer in self.peers]
@@ -158,7 +165,7 @@ class LoaderPart:
 
     def _labels(self, given: Any, z: Any, row: int) -> Array:
         """The labels of a batch, which begins at this row: (n,), or (n, K) if multi-label."""
-        found = _read_labels(given, self.labels)
+        found = _find_labels(given, self.labels)
         count = math.prod(z.shape[:-1])
         if not self.multilabel:
             if found.size != count:
@@ -216,24 +223,6 @@ def _run_peer(peer: Reader, batch: Any, logits: Any, row: int) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class FirstBatch:
-    """The first batch of a loader, to see the shape of its logits."""
-
-    part: LoaderPart
-    name: str = "logits"
-    rows: int | None = field(default=None, init=False)
-    portable: bool = field(default=False, init=False)
-
-    def batches(self, size: int) -> Iterator[Batch]:
-        """Yield it; nothing if the loader is empty."""
-        yield from islice(self.part.batches(size), 1)
-
-    def select(self, keep: frozenset[str]) -> "FirstBatch":
-        """The same rows with fewer columns."""
-        return dataclasses.replace(self, part=self.part.select(keep))
-
-
-@dataclass(frozen=True, eq=False)
 class StoredPart:
     """A loader that is run once: later passes read its rows from a temporary file.
 
@@ -259,3 +248,77 @@ class StoredPart:
     def select(self, keep: frozenset[str]) -> "StoredPart":
         """The same rows with fewer columns, from the same file."""
         return dataclasses.replace(self, columns=keep)
+
+
+# Around a run -------------------------------------------------------------------------------------
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """The device of the first parameter or buffer; the CPU if there is none."""
+    held = next(chain(model.parameters(), model.buffers()), None)
+    return torch.device("cpu") if held is None else held.device
+
+
+def without_wrappers(model: Any) -> Any:
+    """The model inside the wrappers of distributed training and of `torch.compile`."""
+    while True:
+        if isinstance(model, (DataParallel, DistributedDataParallel)):
+            model = model.module
+        elif isinstance(model, nn.Module) and hasattr(model, "_orig_mod"):
+            model = model._orig_mod  # noqa: SLF001  # of torch.compile, which has no other name
+        else:
+            return model
+
+
+@contextmanager
+def evaluation_mode(*models: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients; afterwards every submodule has its own mode again.
+
+    Not `inference_mode`: tensors that a model caches in it could not be used in training later.
+    """
+    modes = [(module, module.training) for model in models for module in model.modules()]
+    for model in models:
+        model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+@contextmanager
+def fixed_random_state(*loaders: Any) -> Iterator[Callable[[], None]]:
+    """Yield a function that restores the present random states; also restore them at the end.
+
+    A loader that shuffles or augments by them then gives the same rows in every pass.
+    """
+    generators = [(g, g.get_state()) for loader in loaders for g in _generators_of(loader)]
+    of_python, of_torch = random.getstate(), torch.get_rng_state()
+    of_numpy = np.random.get_state()  # noqa: NPY002  # older augmentations draw from it
+    of_cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+
+    def rewind() -> None:
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)  # noqa: NPY002  # the same
+        torch.set_rng_state(of_torch)
+        if of_cuda is not None:
+            torch.cuda.set_rng_state_all(of_cuda)
+        for generator, state in generators:
+            generator.set_state(state)
+
+    try:
+        yield rewind
+    finally:
+        rewind()
+
+
+def samplers_of(loader: Any) -> tuple[Any, ...]:
+    """The sampler of a loader and that of its batches; None where there is none."""
+    batches = getattr(loader, "batch_sampler", None)
+    return getattr(loader, "sampler", None), getattr(batches, "sampler", None)
+
+
+def _generators_of(loader: Any) -> list[torch.Generator]:
+    found = [getattr(holder, "generator", None) for holder in (loader, *samplers_of(loader))]
+    return [generator for generator in found if isinstance(generator, torch.Generator)]

@@ -1,16 +1,24 @@
-"""`CalibratedClassifier`: a classifier and rows in, a calibrated classifier out."""
+"""Estimators of scikit-learn: a calibrator of logits, and a calibrated classifier."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from numpy.typing import ArrayLike
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    MetaEstimatorMixin,
+    TransformerMixin,
+    clone,
+)
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import get_tags
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils import ClassifierTags, Tags, get_tags
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from tepid import shapes, validation
+from tepid import metrics, shapes, validation
 from tepid.errors import InputError, RowError
+from tepid.methods.accuracy import Accuracy
 from tepid.sklearn.boosting import BoostedTrees, as_classifier, unwrap_frozen
 from tepid.sklearn.evidence import (
     WeightedRows,
@@ -19,12 +27,12 @@ from tepid.sklearn.evidence import (
     check_models,
     fit_temperature,
     is_missing,
+    known_labels,
     label_array,
     label_columns,
-    open_pair,
     weigh,
 )
-from tepid.summaries.probabilities import softmax
+from tepid.summaries.summary import softmax
 from tepid.temperature import warn_unreliable
 from tepid.validation import Array, Float64
 
@@ -41,6 +49,151 @@ _NO_SCALE = (
 _ROUNDING = 1e-4
 # Added to probabilities before the logarithm, as in scikit-learn's own temperature scaling.
 _SMALLEST = 1e-12
+
+
+# Logits -------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False, repr=False)
+class TemperatureCalibrator(TransformerMixin, BaseEstimator):
+    """A transformer from logits (n, k) to probabilities at a temperature found by `fit`.
+
+    The evidence is that of `tepid.calibrate`: the logits, the `accuracy`, and all that is given to
+    `fit`. One column is the binary logit of class 1. Unreliable fits emit `CalibrationWarning`.
+
+    The trap: pipelines and searches pass `y` to `fit`, where it counts as evidence. In a search
+    over `accuracy` the labels outweigh it.
+
+    Args:
+        accuracy: The model's accuracy, as in `tepid.calibrate`.
+        classes: The label of each column, in order. By default 0, 1, …; or the sorted labels, if
+            they are others and there is one for each column.
+
+    Attributes:
+        temperature_: The temperature as a float, which divides the logits.
+        calibration_: The whole `tepid.Temperature`, with its verdict, interval and warnings.
+        classes_: The label of each column.
+        n_features_in_: The number of columns of the logits.
+        feature_names_in_: Their names, if they had any.
+
+    >>> import numpy as np
+    >>> logits = 4 * np.random.default_rng(0).normal(size=(5000, 10))
+    >>> calibrator = TemperatureCalibrator(accuracy=(0.6, 0.001)).fit(logits)
+    >>> calibrator.temperature_
+    1.61
+    >>> float(calibrator.predict_proba(logits).max(axis=1).mean())
+    0.6
+    """
+
+    _: KW_ONLY
+    accuracy: Accuracy | None = None
+    classes: ArrayLike | None = None
+
+    def fit(
+        self,
+        logits: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        labeled: tuple[Any, Any] | None = None,
+        source: tuple[Any, Any] | None = None,
+        models: Any = (),
+        reference: Any = None,
+    ) -> Self:
+        """Find the temperature.
+
+        Args:
+            logits: The logits (n, k).
+            y: The labels, where they are known: NaN or None where they are not, and also -1 unless
+                -1 is one of the classes.
+            sample_weight: One weight per row, as a frequency.
+            labeled: A pair (logits, labels) of rows that are not among the logits.
+            source: A pair (logits, labels) of an older set whose distribution may differ.
+            models: The logits of other models of comparable strength on the same rows.
+            reference: The logits of a stronger model on the same rows, NaN in rows without an
+                answer, or one label per row, unknown where there is no answer.
+        """
+        every = validate_data(self, logits, ensure_all_finite=False)
+        rows = weigh(every, sample_weight)
+        z = np.asarray(rows.take(every, "logits"))
+        y = None if y is None else rows.take(y, "y")
+        self.classes_ = self._name_classes(shapes.class_count(z), y)
+        others = [(f"model {i}", model) for i, model in enumerate(check_models(models), 1)]
+        self.calibration_ = fit_temperature(
+            z,
+            y,
+            rows,
+            self.classes_,
+            self._check_logits,
+            accuracy=self.accuracy,
+            models=[as_logits(rows.take(model, name), name) for name, model in others],
+            reference=None
+            if reference is None
+            else as_answers(rows.take(reference, "reference"), self.classes_),
+            labeled=labeled,
+            source=source,
+        )
+        self.temperature_ = self.calibration_.value
+        warn_unreliable(self.calibration_)
+        return self
+
+    def _name_classes(self, k: int, y: Any) -> Array:
+        if self.classes is None:
+            return np.arange(k) if y is None else _classes_of(y, k)
+        return np.asarray(validation.class_names(self.classes, k))
+
+    def _check_logits(self, logits: Any) -> Array:
+        return np.asarray(validate_data(self, logits, ensure_all_finite=False, reset=False))
+
+    def predict_proba(self, logits: Any) -> Array:
+        """Probabilities, softmax(logits / T), one column for each of `classes_`."""
+        check_is_fitted(self)
+        return np.asarray(self.calibration_(self._check_logits(logits)))
+
+    def transform(self, logits: Any) -> Array:
+        """The probabilities, in the container chosen by `set_output`."""
+        return self.predict_proba(logits)
+
+    def score(self, logits: Any, y: Any, sample_weight: Any = None) -> float:
+        """The mean log-likelihood of the labels; higher is better."""
+        rows = weigh(logits, sample_weight)
+        p = self.predict_proba(rows.take(logits, "logits"))
+        columns = label_columns(rows.take(y, "y"), self.classes_, len(p))
+        return -metrics.nll(columns, p, sample_weight=rows.weight)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:  # noqa: ARG002
+        """A name for each column of probabilities: `probability_` and its class."""
+        check_is_fitted(self)
+        return np.asarray([f"probability_{label}" for label in self.classes_], object)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        # For scikit-learn's own checks, which otherwise pass three labels with two columns.
+        tags.classifier_tags = ClassifierTags(multi_class=False)
+        return tags
+
+
+def _classes_of(y: Any, k: int) -> Array:
+    """The label of each column where none are given: its number, or the sorted labels."""
+    known = known_labels(label_array(y))
+    if known <= {-1, 1} and -1 in known and k == 2:
+        raise InputError(
+            "classes must be given where labels are -1 and 1, such as classes=[-1, 1]; without "
+            "them -1 is an unknown label"
+        )
+    if known <= set(range(-1, k)):
+        return np.arange(k)
+    names = known - {-1}
+    if len(names) != k:  # it would be unknown which columns are missing
+        raise InputError(
+            f"classes must be given unless labels are numbers in 0..{k - 1} or y has all {k} "
+            f"classes, got {len(names)} in y"
+        )
+    return np.array(sorted(names))
+
+
+# Classifiers --------------------------------------------------------------------------------------
 
 
 @dataclass(eq=False, repr=False)
@@ -83,7 +236,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     estimator: Any
     _: KW_ONLY
-    accuracy: Any = None
+    accuracy: Accuracy | None = None
 
     def fit(
         self,
@@ -124,16 +277,17 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.response_ = _choose_response(self._classifier, rows, len(self.classes_))
         z = self._logits(rows)
         others = _Others(self.classes_, rows, weighted)
-        answers = [others.logits(m, f"model {i}") for i, m in enumerate(check_models(models), 1)]
         self.calibration_ = fit_temperature(
             z,
-            None if y is None else label_columns(y, self.classes_, len(z)),
-            weighted.weight,
+            y,
+            weighted,
+            self.classes_,
+            self._logits,
             accuracy=self.accuracy,
-            models=answers,
+            models=[others.logits(m, f"model {i}") for i, m in enumerate(check_models(models), 1)],
             reference=None if reference is None else others.answers(reference),
-            labeled=open_pair(labeled, self._logits, self.classes_, "labeled"),
-            source=open_pair(source, self._logits, self.classes_, "source"),
+            labeled=labeled,
+            source=source,
         )
         self.temperature_ = self.calibration_.value
         known = len(self.calibration_.evidence) > 1
@@ -171,7 +325,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self)
         return np.asarray(self._classifier.predict(X))
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         inner = unwrap_frozen(self.estimator)  # a frozen booster would have no tags
         if hasattr(inner, "__sklearn_tags__"):
@@ -226,7 +380,7 @@ class _Others:
 
     def logits(self, given: Any, name: str) -> Array:
         """Logits (n, k) in the order of the classes."""
-        if not _is_classifier(given):
+        if not hasattr(given, "predict"):
             return as_logits(self.weighted.take(given, name), name)
         classifier, order = self._open(given, name)
         response = _choose_response(classifier, self.rows, len(order))
@@ -235,9 +389,8 @@ class _Others:
 
     def answers(self, reference: Any) -> Array:
         """Logits (n, k), or classes (n,) as columns, -1 without an answer."""
-        if not _is_classifier(reference):
-            given = self.weighted.take(reference, "reference")
-            return as_answers(given, self.classes, "reference")
+        if not hasattr(reference, "predict"):
+            return as_answers(self.weighted.take(reference, "reference"), self.classes)
         classifier, _ = self._open(reference, "reference")
         if hasattr(classifier, "predict_proba"):
             return self.logits(reference, "reference")
@@ -258,10 +411,6 @@ class _Others:
                 f"{name} must have the classes of the estimator, got {kind} of {shown}"
             )
         return classifier, [theirs.index(label) for label in self.classes.tolist()]
-
-
-def _is_classifier(given: Any) -> bool:
-    return hasattr(given, "predict")
 
 
 # Logits of a classifier ---------------------------------------------------------------------------
@@ -306,7 +455,7 @@ def _refuse_contradiction(estimator: Any, rows: Any, z: Array) -> None:
         raise InputError(
             "decision_function must be highest for the predicted class, "
             f"got another class on {100 * (1 - agreed):.0f} % of the rows; "
-            "decision_function_shape='ovo' is such a one"
+            "decision_function_shape='ovr' gives one value for each class"
         )
 
 
@@ -316,18 +465,15 @@ def _logits_of(estimator: Any, response: Response, rows: Any, k: int) -> Array:
     If no tree of a forest voted for a class, that class is still possible; with a logit of -inf
     its labels would be refused.
     """
-    given, hint = getattr(estimator, response)(rows), ""
+    given = getattr(estimator, response)(rows)
     if response == "predict_proba":
         z = validation.logits_of(given, floor=_SMALLEST, name=response)
     else:
         z = np.asarray(validation.as_array(given, response))
     width = 2 if z.ndim == 1 or z.shape[1] == 1 else z.shape[1]
     if width != k:
-        if response == "decision_function" and width == k * (k - 1) // 2:
-            hint = (
-                ", one for each pair of classes: decision_function_shape='ovr' gives one for each"
-            )
-        raise InputError(
-            f"{response} must have one column for each of {k} classes, got {width}{hint}"
-        )
+        pairs = response == "decision_function" and width == k * (k - 1) // 2
+        hint = ", one for each pair of classes: decision_function_shape='ovr' gives one for each"
+        must = f"{response} must have one column for each of {k} classes"
+        raise InputError(f"{must}, got {width}{hint if pairs else ''}")
     return z

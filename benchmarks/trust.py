@@ -1,0 +1,55 @@
+"""Tables and sentences of docs/trust.md, from the committed results."""
+
+import textwrap
+from typing import Any
+
+from tables import table
+
+SHOWN = ("logits alone", "10 labels", "25 labels", "100 labels", "accuracy ±.03", "reference")
+
+
+def intervals_hold(found: dict[str, Any]) -> str:
+    """How often the 95 % interval covers, and what `helps` is worth."""
+    rows = found["sets"]["all sets"]
+    lines = [(name, rows[name]["sets"], f"{100 * rows[name]['cover']:.0f}") for name in SHOWN]
+    bins = found["helps"]["bins"]
+    cases = sum(each["cases"] for each in bins)
+    predicted, realized = (
+        sum(each["cases"] * each[key] for each in bins) / cases for key in ("predicted", "realized")
+    )
+    helps = (
+        f"Over {cases:,} cases, the mean of `helps` is {predicted:.2f}, and T lowered the log loss "
+        f"in a share of {realized:.2f}."
+    )
+    covered = table(("evidence", "sets", "the 95 % interval covers, %"), lines)
+    return f"{covered}\n\n{helps}"
+
+
+def fuzzing(found: dict[str, Any]) -> str:
+    """How many files were mutated, and what was found."""
+    return _paragraph(
+        f"{found['executions']:,} mutated files of {len(found['formats'])} formats "
+        f"({found['date']}): {found['findings']} findings."
+    )
+
+
+def interruptions(found: dict[str, Any]) -> str:
+    """How many kills and faults, and what was found."""
+    return _paragraph(
+        f"{found['total']} kills and faults, {found['checks']} checks ({found['date']}): "
+        f"{len(found['wrong'])} wrong."
+    )
+
+
+def long_run(found: dict[str, Any]) -> str:
+    """The memory of a monitor over many rows."""
+    return _paragraph(
+        f"{found['rows']:,} rows in {found['batches']:,} batches ({found['date']}): "
+        f"{found['memory_at_a_tenth_mb']:.0f} MB of memory after a tenth of the rows, at most "
+        f"{found['memory_largest_mb']:.0f} MB later, and {len(found['wrong'])} of "
+        f"{len(found['checks'])} checks failed."
+    )
+
+
+def _paragraph(text: str) -> str:
+    return textwrap.fill(text, 108)
