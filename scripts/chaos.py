@@ -1,4 +1,4 @@
-"""Random kills and faults during fits, the monitor, every writer of files, Dask and Spark.
+"""Random kills and faults during fits, the monitor, training, every writer, Dask and Spark.
 
 Each target first runs undisturbed. Then its processes are killed with -9 at random moments and
 started again, or its files are damaged. `python scripts/chaos.py` prints the faults and the checks,
@@ -20,7 +20,7 @@ from typing import Any
 os.environ["TEPID_KERNELS"] = "numba"
 
 import numpy as np
-from faults import fits, monitors, writers
+from faults import fits, monitors, trainings, writers
 from faults.processes import Findings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
@@ -35,6 +35,7 @@ counted. After each fault the same job runs again or continues. The checks:
 - A fit on threads gives the temperature of an undisturbed fit, bit for bit. It refuses a damaged
   file. A fit that fails leaves the result of an earlier fit.
 - A monitor loses no batch that it saved.
+- A training in the laboratory resumes, and ends with the same weights and logits, bit for bit.
 - Every command with an output option, and every other function that writes a file, leaves the old
   or the new file, whole.
 - A fit on Dask or Spark gives the temperature of threads to a relative error of 1e-9, or fails with
@@ -54,6 +55,9 @@ def run_local(count: int, only: list[str], rng: np.random.Generator, folder: Pat
     if "monitor" in only:
         watch = monitors.prepare(folder / "monitor", rng)
         trials.append(lambda: monitors.trial(watch, rng, findings))
+    if "training" in only:
+        network = trainings.prepare(folder / "training", rng)
+        trials.append(lambda: trainings.trial(network, rng, findings))
     if "writers" in only:
         every = writers.prepare(folder / "files", rng)
         turns = iter(range(10**6))
@@ -98,7 +102,7 @@ def table_rows(findings: Findings) -> list[tuple[Any, ...]]:
 
 def main() -> None:
     """Run, print and write."""
-    targets = ["fit", "monitor", "writers", "dask", "spark"]
+    targets = ["fit", "monitor", "training", "writers", "dask", "spark"]
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--count", type=int, default=COUNT)
     options.add_argument("--seed", type=int, default=SEED)

@@ -38,6 +38,13 @@ def test_ten_kills_and_faults_do_no_harm():
         assert f"| {target} " in done.stdout
 
 
+def test_a_training_that_is_killed_resumes():
+    needed("torch")
+    done = _chaos(2, "training")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "| training " in done.stdout
+
+
 def test_a_dask_cluster_that_loses_processes_does_no_harm():
     needed("distributed")
     done = _chaos(1, "dask")
@@ -65,7 +72,7 @@ def _commands_that_write(command, name=""):
 def test_every_command_that_writes_is_killed(monkeypatch):
     monkeypatch.syspath_prepend(SCRIPTS)
     writers = importlib.import_module("faults.writers")
-    killed = {name.rpartition(" ")[0] for name in writers.COMMANDS} | set(writers.DIRECT)
+    killed = {name.rpartition(" ")[0] for name in writers.COMMANDS} | set(writers.ELSEWHERE)
     assert set(_commands_that_write(typer.main.get_command(app))) <= killed
 
 

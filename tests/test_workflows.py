@@ -100,7 +100,12 @@ def test_every_python_that_the_package_names_is_tested():
 def test_the_lower_bound_of_every_extra_is_tested():
     cells = script("matrix").CELLS
     tested = {extra for cell in cells.values() if cell.lowest for extra in cell.extras}
-    assert tested == _project()["optional-dependencies"].keys() - {"bench", "dev", "docs", "mutants"}
+    assert tested == _project()["optional-dependencies"].keys() - {
+        "bench",
+        "dev",
+        "docs",
+        "mutants",
+    }
 
 
 def test_the_tests_of_every_cell_exist():

@@ -63,7 +63,10 @@ def prepare(folder: Path, rng: np.random.Generator) -> Fit:
     written = fit.result.read_bytes()
     start = time.perf_counter()
     subprocess.run(_command(fit), env=_environment(fit), check=True, capture_output=True)
-    return Fit(folder, files, written, seconds, time.perf_counter() - start)
+    command_seconds = time.perf_counter() - start
+    if fit.result.read_bytes() != written:
+        raise RuntimeError("the command must write what the function writes, got other bytes")
+    return Fit(folder, files, written, seconds, command_seconds)
 
 
 def _write(path: Path, logits: np.ndarray) -> None:
@@ -185,7 +188,7 @@ def _run(fit: Fit, threads: int = 2) -> None:
 
 def _command(fit: Fit) -> list[str]:
     files = [str(path) for path in fit.files]
-    options = ["--threads", "2", "-o", str(fit.result)]
+    options = ["--method", "uts", "--threads", "2", "-o", str(fit.result)]
     return [sys.executable, "-m", "tepid", "fit", *files, *options]
 
 

@@ -45,8 +45,8 @@ COMMANDS = {
     "lab odds calibration.json": "lab odds logits-{i}.npy -o {out}",
     "lab table table.md": "lab table run-{i} --seeds 2 -o {out}",
 }
-# These train networks or draw many figures, so `_api_writers` calls what they write with.
-DIRECT = ("lab train", "lab isic", "lab figures")
+# These write many files: faults/trainings.py kills the training, and `_api_writers` draws.
+ELSEWHERE = ("lab train", "lab isic", "lab figures")
 # This one refuses to replace a file, so "the old file" is none.
 _NEVER_REPLACES = "tepid ask"
 
@@ -133,7 +133,7 @@ def _command(inputs: Path, line: str) -> Callable[[Path, int], None]:
 
 
 def _api_writers(inputs: Path) -> dict[str, Callable[[Path, int], None]]:
-    from tepid.lab import figures, runs  # noqa: PLC0415  # PyTorch and matplotlib
+    from tepid.lab import figures  # noqa: PLC0415  # matplotlib
     from tepid.online import Monitor  # noqa: PLC0415  # only here
     from tepid.summaries import Curve, Reliability, Tails  # noqa: PLC0415  # the same
 
@@ -148,18 +148,12 @@ def _api_writers(inputs: Path) -> dict[str, Callable[[Path, int], None]]:
         ],
         "Monitor monitor.npz": [Monitor.from_reference(z, 1.5, chunk=500) for z in both],
     }  # fmt: skip
-    states = [{"weights": runs.torch.from_numpy(z)} for z in both]
-
-    def write_run(path: Path, i: int) -> None:
-        runs.write(path.parent, {"logits": both[i]}, states[i], {"number": i})
 
     def write_figures(path: Path, i: int) -> None:
         figures.write([inputs / f"run-{i}"], path.parent)
 
     return {
         **{name: lambda path, i, v=values: v[i].save(path) for name, values in saved.items()},
-        "tepid lab train checkpoint.pt": lambda path, i: runs.save(path, states[i]),
-        "tepid lab isic run.json": write_run,
         "tepid lab figures set-reliability.png": write_figures,
     }
 
