@@ -12,6 +12,14 @@ from typing import Any
 from reading import reading_memory, reading_rates
 from reproduced import OF_REPRODUCTION
 from tables import decisions, methods, overhead, resnet20, table, warmup
+from trust import (
+    fuzzing,
+    interruptions,
+    intervals_hold,
+    long_run,
+    other_machines,
+    other_packages,
+)
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -290,6 +298,7 @@ def contents() -> dict[str, str]:
     others |= {make.__name__: make(_read("reading")) for make in OF_READING}
     others |= {make.__name__: make(_read("design")) for make in OF_DESIGN}
     others |= {make.__name__: make(_read("llm")) for make in OF_LANGUAGE_MODELS}
+    others |= {make.__name__: make(_read(name)) for name, make in OF_TRUST.items()}
     again = {make.__name__: make(_read("reproduction")) for make in OF_REPRODUCTION}
     return {make.__name__: make(found) for make in makers} | others | again
 
@@ -307,6 +316,15 @@ def _excess(figures: dict[str, Any]) -> str:
 # Each from the results file of its own name.
 OF_THEIR_OWN = (speed, resnet20, warmup, methods, overhead, decisions)
 OF_READING = (reading_rates, reading_memory)
+# By the results file.
+OF_TRUST = {
+    "evidence": intervals_hold,
+    "fuzz": fuzzing,
+    "chaos": interruptions,
+    "soak": long_run,
+    "matrix": other_machines,
+    "conformance": other_packages,
+}
 
 
 def between(text: str, name: str, content: str) -> str:

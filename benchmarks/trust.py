@@ -37,7 +37,7 @@ def interruptions(found: dict[str, Any]) -> str:
     """How many kills and faults, and what was found."""
     return _paragraph(
         f"{found['total']} kills and faults, {found['checks']} checks ({found['date']}): "
-        f"{len(found['wrong'])} wrong."
+        f"{len(found['failed'])} failed."
     )
 
 
@@ -49,6 +49,29 @@ def long_run(found: dict[str, Any]) -> str:
         f"{found['memory_largest_mb']:.0f} MB later, and {len(found['wrong'])} of "
         f"{len(found['checks'])} checks failed."
     )
+
+
+def other_machines(found: dict[str, Any]) -> str:
+    """How many environments pass."""
+    counts, cells = found["counts"], found["cells"]
+    names = [cell["cell"] for cell in cells if cell["result"].startswith("failed")]
+    passed = counts["cells"] - counts["failed"] - counts["skipped"] - counts["not_run"]
+    failed = f", {counts['failed']} fail ({', '.join(names)})" if names else ""
+    return _paragraph(
+        f"{counts['cells']} environments ({found['date']}): {passed} pass{failed}, and "
+        f"{counts['skipped']} were skipped."
+    )
+
+
+def other_packages(found: dict[str, Any]) -> str:
+    """The verdicts on the answers of each package."""
+    verdicts = ("right", "refused", "no notice", "wrong", "not offered")
+    rows = []
+    for name, package in found["packages"].items():
+        given = [answer["verdict"] for answer in package["answers"].values()]
+        label = f"{name} {package['versions'][name]}"
+        rows.append((label, *(given.count(verdict) for verdict in verdicts)))
+    return table(("package", *verdicts), rows)
 
 
 def _paragraph(text: str) -> str:

@@ -1,295 +1,357 @@
-"""Ask packages for temperature scaling the questions of tests/questions.py, and compare.
+"""Ask packages that fit a temperature the questions of tests/questions.py, and compare.
 
-`python scripts/conformance.py PACKAGE [--python INTERPRETER]` asks one package, in the environment
-of the interpreter, which needs SciPy beside the package; it adds the answers to
-benchmarks/results/conformance.json and writes the table of all packages to conformance.md. Packages:
-tepid, scikit-learn, probmetrics, netcal, torch-uncertainty. A new one is a function below.
+`python scripts/conformance.py` makes a virtual environment for each package in .cache/conformance,
+installs the package with pip, asks all questions, and writes benchmarks/results/conformance.json
+and .md. `--package NAME`, which can be repeated, asks some packages and keeps the answers of the
+others. To add a package, write a module in scripts/adapters and add it to `PACKAGES`.
 
-An answer is right, or *loud*: an error or a warning where there is an answer; or *silent*: a number
-without a word that is not the answer. A package that does not take weights is not asked for them.
+Answers are compared by their probabilities, so it does not matter whether a package reports T or
+1/T.
 """
 
-# ruff: noqa: E501  # each package is imported only where it is asked
 import argparse
+import datetime
+import importlib
 import json
 import logging
-import math
+import os
 import platform
 import subprocess
 import sys
+import tempfile
+import venv
 import warnings
-from collections.abc import Callable
+from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import adapters
+import numpy as np
+from scipy.special import softmax
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+import record
+
+import mending
+import questions
+
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+ENVIRONMENTS = ROOT / ".cache" / "conformance"
+RESULTS = ROOT / "benchmarks" / "results" / "conformance.json"
+# Seconds to install a package, and to ask it everything.
+INSTALLING, ASKING = 1200, 1800
 
-# The relative error of T that still counts as right: ten times what changes any metric visibly.
-TOLERANCE = 1e-2
-RIGHT, LOUD, SILENT, NOT_OFFERED = "right", "loud", "silent", "not offered"
+# The requirements of each package, which has a module of the same name in scripts/adapters.
+PACKAGES = {
+    "tepid": (str(ROOT),),
+    "scikit-learn": ("scikit-learn>=1.8",),
+    "probmetrics": ("probmetrics", "numba"),  # it imports numba, which is in its extra
+    "netcal": ("netcal",),
+    # It imports scikit-learn, which is in its extra `others`, with this bound.
+    "torch-uncertainty": ("torch-uncertainty[cpu]", "scikit-learn!=1.6.0,<1.7"),
+    "lightning-uq-box": ("lightning-uq-box",),
+}
+LEFT_OUT = {
+    "autogluon.core": "its temperature scaling is internal to the predictors of AutoGluon",
+    "aws-fortuna": "minimizes the focal loss by default, so its optimum is another one",
+    "kyle-calibration": "calls netcal",
+    "probly": "minimizes the expected calibration error, so its optimum is another one",
+    "pytorch-ood": "returns outlier scores and no probabilities",
+    "torchcp": "not installed: torchsort, which it needs, has no wheel and did not build here",
+}
 
+RIGHT, REFUSED, NO_NOTICE, WRONG, NOT_OFFERED = VERDICTS = (
+    "right",
+    "refused",
+    "no notice",
+    "wrong",
+    "not offered",
+)
+LEGEND = """\
+Each package is used as its documentation recommends, with its default settings.
 
-# --- the packages: each takes logits, labels and weights or None, as its users would give them
+- **right**: the expected answer. Probabilities count as right if all of them are within 0.005 (or
+  what the question names) of the exact ones. Where an error or a warning is expected, either is
+  right.
+- **refused**: an error or a warning where there is an answer.
+- **no notice**: an answer without an error or a warning where one of them is expected. Where every
+  prediction is right or the labels are worse than chance, the loss falls toward T = 0 or T = ∞; the
+  answer is then usually the end of a range.
+- **wrong**: other probabilities than the exact ones, or NaN, without an error or a warning.
+- **not offered**: the package does not take such input. A package that takes probabilities is not
+  asked where the softmax of the logits underflows, or about probabilities given as logits.
 
+Warnings count from Python, from logging and, for tepid, from the field `warnings` of the result.
+Messages that a package also gives for good data do not count. T is computed from the probabilities.
+"""
 
-class Answer(NamedTuple):
-    """A temperature, and what the package says about it."""
-
-    temperature: float
-    said: str = ""
-
-
-def ask_tepid(z: Any, y: Any, weights: Any) -> Answer:
-    """`tepid.temperature_scaling`."""
-    import tepid
-
-    t = tepid.temperature_scaling(z, y, sample_weight=weights)
-    return Answer(float(t), "" if t.status == "ok" else t.status)
-
-
-def ask_scikit_learn(z: Any, y: Any, weights: Any) -> Answer:
-    """`CalibratedClassifierCV(method="temperature")` on a frozen classifier."""
-    import numpy as np
-    from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.calibration import CalibratedClassifierCV
-    from sklearn.frozen import FrozenEstimator
-
-    class Logits(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-        def fit(self, X: Any, y: Any) -> Any:  # noqa: ARG002, N803
-            self.classes_ = np.arange(X.shape[1])
-            return self
-
-        def decision_function(self, X: Any) -> Any:  # noqa: N803
-            return X
-
-        def predict(self, X: Any) -> Any:  # noqa: N803
-            return X.argmax(axis=1)
-
-    if z.shape[1] == 2:  # the decision function of two classes is one column
-        margin = z[:, 1] - z[:, 0]
-
-        class Margin(Logits):
-            def fit(self, X: Any, y: Any) -> Any:  # noqa: ARG002, N803
-                self.classes_ = np.arange(2)
-                return self
-
-            def decision_function(self, X: Any) -> Any:  # noqa: N803
-                return X[:, 0]
-
-            def predict(self, X: Any) -> Any:  # noqa: N803
-                return (X[:, 0] > 0).astype(int)
-
-        frozen, z = FrozenEstimator(Margin().fit(margin[:, None], y)), margin[:, None]
-    else:
-        frozen = FrozenEstimator(Logits().fit(z, y))
-    model = CalibratedClassifierCV(frozen, method="temperature").fit(z, y, sample_weight=weights)
-    (fitted,) = model.calibrated_classifiers_
-    return Answer(float(1 / fitted.calibrators[0].beta_))
-
-
-def ask_probmetrics(z: Any, y: Any, weights: Any) -> Answer:
-    """`TemperatureScalingCalibrator` on logits."""
-    import torch
-    from probmetrics.calibrators import TemperatureScalingCalibrator
-    from probmetrics.distributions import CategoricalLogits
-
-    if weights is not None:
-        raise NotOfferedError
-    model = TemperatureScalingCalibrator()
-    model.fit_torch(CategoricalLogits(torch.from_numpy(z)), torch.from_numpy(y))
-    return Answer(float(1 / model.invtemp_))
-
-
-def ask_netcal(z: Any, y: Any, weights: Any) -> Answer:
-    """`netcal.scaling.TemperatureScaling` on probabilities; its `temperature` is 1/T."""
-    from netcal.scaling import TemperatureScaling
-    from scipy.special import softmax
-
-    if weights is not None:
-        raise NotOfferedError
-    p = softmax(z, axis=1)
-    model = TemperatureScaling()
-    model.fit(p[:, 1] if z.shape[1] == 2 else p, y)
-    return Answer(float(1 / model.temperature[0]))
-
-
-def ask_torch_uncertainty(z: Any, y: Any, weights: Any) -> Answer:
-    """`TemperatureScaler` on a loader of logits."""
-    import torch
-    from torch.utils.data import DataLoader, TensorDataset
-    from torch_uncertainty.post_processing import TemperatureScaler
-
-    if weights is not None:
-        raise NotOfferedError
-    data = TensorDataset(torch.from_numpy(z), torch.from_numpy(y))
-    model = TemperatureScaler()
-    model.fit(DataLoader(data, batch_size=4096), progress=False)
-    return Answer(float(model.temperature[0]))
-
-
-class NotOfferedError(Exception):
-    """The package has no such argument."""
-
-
-PACKAGES: dict[str, Callable[[Any, Any, Any], Answer]] = {
-    "tepid": ask_tepid,
-    "scikit-learn": ask_scikit_learn,
-    "probmetrics": ask_probmetrics,
-    "netcal": ask_netcal,
-    "torch-uncertainty": ask_torch_uncertainty,
+# Why answers were wrong, as read in the source of the versions in the table.
+CAUSES = {
+    "probmetrics": "−inf × 0 in the gradient is NaN, and the bisection ends at its bound.",
+    "netcal": "Probabilities are clipped to the rounding error of their type, so those of very "
+    "confident networks are changed. In float32 the finite differences of the optimizer are zero, "
+    "so T stays 1. T may be negative, which reverses the classes.",
+    "torch-uncertainty": "L-BFGS without a line search diverges at the default `lr=0.1` for large "
+    "logits; `lr=0.01` with more iterations gives T = 10.1. −inf × 0 in the gradient is NaN.",
+    "lightning-uq-box": "L-BFGS stops before the minimum at the defaults `optim_lr=0.01` and "
+    "`max_iter=50`; `optim_lr=0.1` and `max_iter=200` give T = 2.022. One cause explains all wrong "
+    "temperatures. −inf × 0 in the gradient is NaN.",
 }
 
 
-# --- asking, in the environment of the package
+# --- in the environment of the package
 
 
-def answers(package: str) -> dict[str, Any]:
-    """The answer to each question, as JSON can hold it."""
-    import questions
+class Answer(NamedTuple):
+    """A verdict, and what the package returned or raised."""
 
-    logging.disable(logging.CRITICAL)
-    found: dict[str, Any] = {}
-    for question in questions.questions():
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
-            try:
-                answer = PACKAGES[package](question.logits, question.labels, question.weights)
-            except NotOfferedError:
-                found[question.name] = {"not_offered": True}
-                continue
-            except ImportError:  # of the environment, and no answer of the package
-                raise
-            except Exception as error:  # noqa: BLE001  # any error is an answer
-                found[question.name] = {"error": f"{type(error).__name__}: {error}"[:300]}
-                continue
-        # Of other things than the temperature, such as what will be removed, is no answer.
-        about = [
-            w for w in warned if not issubclass(w.category, FutureWarning | DeprecationWarning)
-        ]
-        found[question.name] = {
-            "temperature": repr(answer.temperature),
-            "said": answer.said or "; ".join(str(w.message)[:200] for w in about),
-        }
-    return {"versions": _versions(package), "answers": found}
+    verdict: str
+    shown: str
 
 
-def _versions(package: str) -> dict[str, str]:
-    known = {"python": platform.python_version()}
+def ask_all(package: str) -> dict[str, Any]:
+    """Ask all questions; versions and answers, as JSON can hold them."""
+    mending.mend()
+    adapter = importlib.import_module(f"adapters.{package.replace('-', '_')}")
+    asked = questions.questions()
+    _, usual = _answer(adapter, asked[0])
+    found = {}
+    for question in asked:
+        p, notices = _answer(adapter, question)
+        found[question.name] = _judge(question, p, notices - usual)._asdict()
+    versions = {"python": platform.python_version()}
     for name in (package, "numpy", "scipy", "torch"):
         try:
-            known[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return known
+    return {
+        "use": adapter.__doc__.partition("\n")[0].partition(": ")[2],
+        "versions": versions,
+        "answers": found,
+    }
 
 
-# --- judging
+def _answer(adapter: Any, question: Any) -> tuple[Any, set[str]]:
+    """The probabilities, an error or None if it is not offered; and all notices."""
+    notices = _Notices()
+    logging.getLogger().addHandler(notices)
+    with warnings.catch_warnings(record=True) as warned, tempfile.TemporaryDirectory() as folder:
+        warnings.simplefilter("always")
+        try:
+            p = _probabilities(adapter, question, notices, Path(folder))
+        except adapters.NotOfferedError:
+            p = None
+        except Exception as error:  # noqa: BLE001  # any error is an answer
+            p = error
+    logging.getLogger().removeHandler(notices)
+    return p, notices.messages | {str(w.message) for w in warned}
 
 
-def judge(question: Any, answer: dict[str, Any]) -> str:
-    """Whether the answer is right, loud or silent."""
-    import questions
+class _Notices(logging.Handler):
+    """Collect what is logged as a warning or an error."""
 
-    if answer.get("not_offered"):
-        return NOT_OFFERED
-    if "error" in answer:
-        return LOUD if question.right == questions.TEMPERATURE else RIGHT
-    t, said = float(answer["temperature"]), bool(answer["said"])
-    if question.right == questions.TEMPERATURE:
-        if math.isfinite(t) and abs(t / question.temperature - 1) <= TOLERANCE:
-            return RIGHT
-    elif question.right != questions.REFUSE and said and 0 < t < math.inf:
-        return RIGHT
-    return LOUD if said else SILENT
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.messages: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.add(record.getMessage())
 
 
-def show(question: Any, answer: dict[str, Any]) -> str:
-    """An answer in a cell of the table; what is silently wrong is bold."""
-    if answer.get("not_offered"):
-        return "not offered"
-    if "error" in answer:
-        text = answer["error"].partition(":")[0]
+def _probabilities(adapter: Any, question: Any, notices: _Notices, folder: Path) -> Any:
+    """The probabilities; where they are compared with others, those, and both in a tuple."""
+    z, y, rows = question.logits, question.labels, question.rows
+    rows = z if rows is None else rows
+    plain = question.plain
+    if getattr(adapter, "TAKES_PROBABILITIES", False):
+        z, rows = (_softmax(question, given) for given in (z, rows))
+        if plain is not None:
+            plain = (_softmax(question, plain[0]), plain[1], _softmax(question, plain[2]))
+    model = adapter.fit(z, y, question.weights)
+    if hasattr(adapter, "notice"):
+        notices.messages |= {adapter.notice(model)} - {""}
+    p = np.asarray(adapter.predict(model, rows))
+    if question.expected == questions.SAME:
+        other, rows = adapter.fit(*plain[:2], None), plain[2]
+    elif question.expected == questions.REPEATED:
+        other = adapter.fit(z, y, None)
+    elif question.expected == questions.RELOADED:
+        other = adapter.save_and_load(model, folder / "model")
     else:
-        text = f"{float(answer['temperature']):.4g}"
-        text += f" ({answer['said'][:40].strip()})" if answer["said"] else ""
-    return f"**{text}**" if judge(question, answer) == SILENT else text.replace("|", "/")
+        return p, None
+    return p, np.asarray(adapter.predict(other, rows))
 
 
-def expected(question: Any) -> str:
-    """The right answer in a cell of the table."""
-    return question.right if question.temperature is None else f"{question.temperature:.4g}"
+def _softmax(question: Any, z: Any) -> Any:
+    """Probabilities in the type of the logits, for packages that do not take logits."""
+    if question.expected == questions.UNITS:
+        raise adapters.NotOfferedError
+    p = softmax(z.astype(np.float64), axis=1).astype(z.dtype)
+    if (p[np.isfinite(z) & (z > -1e9)] == 0).any():
+        raise adapters.NotOfferedError
+    return p
 
 
-def write(figures: dict[str, Any]) -> str:
-    """Write the table of all packages that were asked; the text."""
-    import questions
+def _judge(question: Any, answer: Any, notices: set[str]) -> Answer:
+    meaningless = question.expected in (questions.NOTICE, questions.LIMIT, questions.UNITS)
+    if answer is None:
+        return Answer(NOT_OFFERED, "")
+    if isinstance(answer, Exception):
+        text = f"{type(answer).__name__}: {answer}"[:200]
+        return Answer(RIGHT if meaningless else REFUSED, text)
+    p, other = answer
+    rows = question.logits if question.rows is None else question.rows
+    shown = _show(rows, p)
+    right = question.expected not in (questions.NOTICE, questions.LIMIT) and _is_right(
+        question, rows, p, other
+    )
+    if notices:
+        text = f"{shown}; {'; '.join(sorted(notices))}"[:200]
+        return Answer(RIGHT if right or meaningless else REFUSED, text)
+    kept = question.expected != questions.LIMIT or _keeps_class(rows, p)
+    return Answer(RIGHT if right else NO_NOTICE if meaningless and kept else WRONG, shown)
 
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    import record
 
-    asked = questions.questions()
-    names = [name for name in PACKAGES if name in figures["packages"]]
-    rows = []
-    counts = {name: dict.fromkeys((RIGHT, LOUD, SILENT, NOT_OFFERED), 0) for name in names}
-    for question in asked:
-        row = [question.name, expected(question)]
-        for name in names:
-            answer = figures["packages"][name]["answers"][question.name]
-            answer["judged"] = judge(question, answer)
-            counts[name][answer["judged"]] += 1
-            row.append(show(question, answer))
-        rows.append(row)
-    for name in names:
-        figures["packages"][name]["counts"] = counts[name]
-    versions = [
-        (name, ", ".join(f"{p} {v}" for p, v in figures["packages"][name]["versions"].items()))
-        for name in names
+def _is_right(question: Any, rows: Any, p: Any, other: Any) -> bool:
+    """Whether probabilities are the expected ones."""
+    if question.expected == questions.FINITE:
+        return bool(np.allclose(p.sum(axis=1), 1, atol=1e-5)) and _keeps_class(rows, p)
+    if question.expected in (questions.REPEATED, questions.RELOADED):
+        return np.array_equal(p, other)
+    if question.expected == questions.SAME:
+        exact = other
+    elif question.expected == questions.UNIFORM:
+        exact = np.full(p.shape, 1 / p.shape[1])
+    elif question.expected == questions.UNITS:
+        exact = question._replace(logits=np.log(question.logits)).probabilities
+    else:
+        exact = question.probabilities
+    return bool(np.abs(p - exact).max() <= question.tolerance)
+
+
+def _keeps_class(z: Any, p: Any) -> bool:
+    return bool((p[np.arange(len(p)), z.argmax(axis=1)] >= p.max(axis=1)).all())
+
+
+def _show(z: Any, p: Any) -> str:
+    """The temperature that turns logits into the probabilities."""
+    if not p.size:
+        return "no rows"
+    if not np.isfinite(p).all():
+        return "NaN"
+    z, p = z.astype(np.float64), p.astype(np.float64)
+    # Differences to the most probable class; very small probabilities are rounded or clipped.
+    near = (p > 1e-6) & np.isfinite(z)
+    top = p.argmax(axis=1)[:, None]
+    dz = (z - np.take_along_axis(z, top, axis=1))[near]
+    dp = np.log(p[near] / np.broadcast_to(p.max(axis=1, keepdims=True), p.shape)[near])
+    if not (dz * dp).any():
+        return "equal" if near.all() else "T → 0"
+    return f"T = {(dz * dz).sum() / (dz * dp).sum():.4g}"
+
+
+# --- environments and the table
+
+
+def ask(package: str) -> dict[str, Any]:
+    """Install a package and ask it all questions; the reason if that is impossible."""
+    folder = ENVIRONMENTS / package
+    python = folder / "bin" / "python"
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+    pip = [str(python), "-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt")]
+    command = [str(python), __file__, "--answer", package]
+    # Threads of PyTorch wait for each other on a busy machine.
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    steps = {"pip": ([*pip, *PACKAGES[package], "scipy"], INSTALLING), "asking": (command, ASKING)}
+    for step, (words, limit) in steps.items():
+        try:
+            done = subprocess.run(
+                words, capture_output=True, text=True, check=False, timeout=limit, env=environment
+            )
+        except subprocess.TimeoutExpired:
+            return {"reason": f"{step} took more than {limit} s"}
+        if done.returncode:
+            return {"reason": (done.stderr.strip() or f"{step} failed").splitlines()[-1][:200]}
+    # A package may print; the answers are the last line.
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def write(packages: dict[str, Any]) -> str:
+    """Write the table of all packages; the text."""
+    date = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    asked = {name: found for name, found in packages.items() if "answers" in found}
+    reasons = {n: found["reason"] for n, found in packages.items() if "reason" in found} | LEFT_OUT
+    counts = {
+        name: Counter(answer["verdict"] for answer in found["answers"].values())
+        for name, found in asked.items()
+    }
+    rows = [
+        (
+            question.name,
+            question.expected,
+            *(_cell(f["answers"][question.name]) for f in asked.values()),
+        )
+        for question in questions.questions()
+    ]
+    used = [
+        (name, found["use"], ", ".join(f"{p} {v}" for p, v in found["versions"].items()))
+        for name, found in asked.items()
     ]
     text = "\n".join(
         [
-            "# Conformance: what packages for temperature scaling answer\n",
-            (
-                f"`python scripts/conformance.py PACKAGE --python INTERPRETER`, {figures['date']}. A "
-                f"temperature is right to {TOLERANCE:.0%}. An error or a warning where there is an "
-                "answer is loud. Bold: silently wrong, a number without a word. Where there is no "
-                "optimum, a right answer must say so.\n"
+            "# Conformance: answers of packages that fit a temperature\n",
+            f"`python scripts/conformance.py`, {date}.\n",
+            LEGEND,
+            record.table(
+                ("package", *VERDICTS), [(n, *(c[v] for v in VERDICTS)) for n, c in counts.items()]
             ),
-            record.table(("package", *counts[names[0]]), [(n, *counts[n].values()) for n in names]),
             "",
-            record.table(("package", "versions"), versions),
+            record.table(("question", "expected", *asked), rows),
             "",
-            record.table(("question", "right", *names), rows),
+            record.table(("package", "use", "versions"), used),
+            "",
+            "Causes of the wrong answers:\n",
+            *(
+                f"- {name}: {cause}"
+                for name, cause in CAUSES.items()
+                if counts.get(name, {})[WRONG]
+            ),
+            "",
+            "Not asked:\n",
+            record.table(("package", "reason"), reasons.items()),
             "",
         ]
     )
-    record.write("conformance", figures, text)
+    record.write("conformance", {"date": date, "packages": packages, "not_asked": LEFT_OUT}, text)
     return text
 
 
-def main() -> None:
-    """Ask one package, judge, and write the table."""
-    import datetime
+def _cell(answer: dict[str, str]) -> str:
+    verdict, shown = answer["verdict"], answer["shown"].partition(": ")[0].partition(";")[0]
+    if verdict == RIGHT:
+        return shown
+    text = f"**{verdict}**" if verdict == WRONG else verdict
+    return f"{text}: {shown}" if shown else text
 
+
+def main() -> None:
+    """Ask the packages and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("package", choices=PACKAGES)
-    parser.add_argument("--python", default=sys.executable, help="the interpreter to ask")
-    parser.add_argument("--answer", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--package", choices=PACKAGES, action="append", help="by default all")
+    parser.add_argument("--answer", choices=PACKAGES, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.answer:
-        print(json.dumps(answers(args.package)))
+        print(json.dumps(ask_all(args.answer)))
         return
-    command = [args.python, __file__, args.package, "--answer"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{args.package} cannot be asked by {args.python}")
-    path = ROOT / "benchmarks" / "results" / "conformance.json"
-    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"packages": {}}
-    # A package may print while it works; the answers are the last line.
-    known["packages"][args.package] = json.loads(done.stdout.splitlines()[-1])
-    known["date"] = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    print(write(known))
+    known = json.loads(RESULTS.read_text(encoding="utf-8"))["packages"] if RESULTS.exists() else {}
+    for package in args.package or PACKAGES:
+        print(f"asking {package}", file=sys.stderr)
+        known[package] = ask(package)
+    print(write({name: known[name] for name in PACKAGES if name in known}))
 
 
 if __name__ == "__main__":

@@ -1,37 +1,61 @@
-"""Questions that any package for temperature scaling can be asked, each with its right answer.
+"""Questions for any package that fits a temperature, each with the answer that a user expects.
 
-They are those of tests/test_conformance.py, and scripts/conformance.py asks them of other packages
-in environments of their own. So this file needs NumPy and SciPy, and nothing of tepid.
+tests/test_conformance.py asks tepid, and scripts/conformance.py asks other packages in environments
+of their own. So this file needs NumPy and SciPy only.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import softmax
 
 # What a right answer is.
-TEMPERATURE = "the temperature"  # that of the optimum
-REFUSE = "an error"  # the input has no meaning
-LOW, HIGH = "no optimum: T → 0", "no optimum: T → ∞"  # and the result or a warning says so
-NOT_IDENTIFIED = "not identified"  # every temperature is as good, and the result says so
+OPTIMUM = "the probabilities at the minimum of the loss"
+NOTICE = "an error or a warning"  # the input has no meaning
+LIMIT = "an error or a warning: the loss has no minimum"
+UNIFORM = "equal probabilities"  # every temperature is right
+UNITS = "an error, a warning, or a conversion to logits"  # probabilities instead of logits
+SAME = "the same probabilities as for the plain data"  # whether they are exact or not
+FINITE = "probabilities that keep the predicted class"
+REPEATED = "the same bits from a second fit"
+RELOADED = "the same probabilities after saving and loading"
 
 BAD_ROW = 1717
+# A change of T by 1 % changes a probability of two classes by at most 0.0023.
+TOLERANCE = 0.005
 
 
 class Question(NamedTuple):
-    """Logits, labels and weights, and what a right answer is; `temperature` where it is one."""
+    """Logits and labels to fit, rows to predict (by default the logits), and what is expected.
+
+    `plain` has the logits, labels and rows that an answer is compared with (`SAME`).
+    """
 
     name: str
     logits: np.ndarray
     labels: np.ndarray
-    right: str = TEMPERATURE
-    temperature: float | None = None
+    expected: str = OPTIMUM
     weights: np.ndarray | None = None
+    rows: np.ndarray | None = None
+    plain: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+    tolerance: float = TOLERANCE
+
+    @property
+    def temperature(self) -> float | None:
+        """The exact temperature, or None if there is none."""
+        n, k = self.logits.shape
+        return optimum(self.logits, np.arange(k) == self.labels.reshape(n, 1), self.weights)
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """The exact probabilities of the rows."""
+        rows = self.logits if self.rows is None else self.rows
+        return softmax(np.asarray(rows, np.float64) / self.temperature, axis=1)
 
 
-def made(n, k, seed=11):
+def draw(n, k, seed=11):
     """Logits whose right temperature is about 2, with labels."""
     rng = np.random.default_rng(seed)
     posterior = 2 * rng.normal(size=(n, k))
@@ -63,92 +87,68 @@ def optimum(z, pairs, weights=None):
     return root(slope, np.median(-near[near < 0]))
 
 
-def _with_optimum(name, z, y, weights=None):
-    pairs = np.arange(z.shape[1]) == y[:, None]
-    return Question(name, z, y, TEMPERATURE, optimum(z, pairs, weights), weights)
-
-
 def _scales():
-    z, y = made(3000, 20)
-    yield _with_optimum("known optimum", z, y)
-    for scale in (50.0, 0.02, 1e6, 1e-6):
-        yield _with_optimum(f"logits × {scale:g}", scale * z, y)
-    yield _with_optimum("float32", z.astype(np.float32), y)
-    yield _with_optimum("float32, logits × 50", (50 * z).astype(np.float32), y)
-    yield _with_optimum("float16", z.astype(np.float16), y)
-    yield _with_optimum("logits shifted by 1e4", z + 1e4, y)
+    z, y = draw(3000, 20)
+    yield Question("known temperature, T ≈ 2", z, y)
+    yield Question("the same, to four digits", z, y, tolerance=1e-4)
+    yield Question("very confident network, T ≈ 10", 5 * z, y)
+    yield Question("large scores, T ≈ 100", 50 * z, y)
+    yield Question("underconfident network, T ≈ 0.2", 0.1 * z, y)
+    yield Question("cosine similarities, T ≈ 0.01", 0.005 * z, y)
 
 
-def _masks():
-    z, y = made(3000, 20)
-    kept = y != 1
-    z, y = z[kept], y[kept]
-    masked = z.copy()
-    masked[:, 1] = -np.inf
-    yield _with_optimum("a class masked with −inf", masked, y)
-    mask = np.random.default_rng(20191).random(z.shape) < 0.3
-    mask[np.arange(len(y)), y] = False
-    yield _with_optimum("masks that differ by row", np.where(mask, -np.inf, z), y)
-    large = z.copy()
-    large[::2, 1] = -1e9
-    yield _with_optimum("a class masked with −1e9", large, y)
+def _invariances():
+    z, y = draw(3000, 20)
+    rng = np.random.default_rng(5)
+    yield Question("float32", z.astype(np.float32), y, SAME, plain=(z, y, z))
+    yield Question("float16", z.astype(np.float16), y, SAME, plain=(z, y, z))
+    order = rng.permutation(len(y))
+    same = (z, y, z[order])
+    yield Question("rows in another order", z[order], y[order], SAME, plain=same)
+    shifted = z + 1000 * rng.normal(size=(len(y), 1))
+    yield Question("a constant added to each row", shifted, y, SAME, plain=(z, y, z))
+    count = rng.integers(0, 3, len(y))
+    same = (z.repeat(count, axis=0), y.repeat(count), z)
+    yield Question("weights 0, 1, 2 and repeated rows", z, y, SAME, count.astype(float), plain=same)
+    yield Question("the same fit twice", z, y, REPEATED)
+    yield Question("save and load", z, y, RELOADED)
 
 
 def _shapes():
-    z, y = made(3000, 20)
+    z, y = draw(3000, 20)
+    yield Question("two classes", *draw(2000, 2))
+    yield Question("ten rows, five of each class", *draw(10, 2, seed=14))
+    yield Question("fewer rows than classes", *draw(60, 120))
     present = (y != 0) & (y != 19) & (y != 7)
-    yield _with_optimum("classes absent from the labels", z[present], y[present])
-    never = z.copy()
-    never[:, 4] -= 60
-    yield _with_optimum("a class that is never predicted", never[y != 4], y[y != 4])
-    yield _with_optimum("two classes", *made(2000, 2))
-    yield _with_optimum("fewer rows than classes", *made(60, 120))
-    yield _with_optimum("many ties", np.round(z / 3), y)
-    tail = np.exp(1.5 * np.random.default_rng(20191).normal(size=(3000, 1)))
-    yield _with_optimum("rows of very different scales", z * tail, y)
-    far, labels = 1e-3 * z, y.copy()
-    far[:3, 0], labels[:3] = 1e4, 0
-    yield _with_optimum("three outlandish rows", far, labels)
+    yield Question("classes absent from the labels", z[present], y[present])
+    far = 1e4 * np.sign(z[:50]) + z[:50]
+    yield Question("new rows with logits of ±10,000", z, y, FINITE, rows=far)
+    mask = (y != 1) & (np.arange(len(y)) % 2 == 0)
+    for name, value in (("−inf", -np.inf), ("−1e9", -1e9)):
+        masked = z.copy()
+        masked[mask, 1] = value
+        yield Question(f"a class masked with {name} in some rows", masked, y)
+    yield Question("constant logits", np.zeros_like(z), y, UNIFORM)
 
 
-def _weights():
-    z, y = made(3000, 20)
-    rng = np.random.default_rng(5)
-    count = rng.integers(0, 3, len(y)).astype(float)
-    yield _with_optimum("weights 0, 1 and 2", z, y, count)
-    yield _with_optimum("weights × 1e6", z, y, 1e6 * (0.5 + rng.random(len(y))))
-
-
-def _hostile():
-    z, y = made(3000, 20)
+def _mistakes():
+    z, y = draw(3000, 20)
     for name, bad in (("NaN", np.nan), ("+inf", np.inf)):
         broken = z.copy()
         broken[BAD_ROW, 3] = bad
-        yield Question(f"one {name}", broken, y, REFUSE)
-    broken = z.copy()
-    broken[BAD_ROW] = -np.inf
-    yield Question("a row of −inf", broken, y, REFUSE)
-    for label in (20, -1, -2):
-        wrong = y.copy()
-        wrong[BAD_ROW] = label
-        yield Question(f"label {label} of 20 classes", z, wrong, REFUSE)
-    yield Question("fewer labels than rows", z, y[:-1], REFUSE)
-    yield Question("no rows", z[:0], y[:0], REFUSE)
-
-
-def _without_optimum():
-    z, y = made(1000, 20)
-    yield Question("separable labels", z, z.argmax(axis=1), LOW)
-    yield Question("labels worse than chance", z, z.argmin(axis=1), HIGH)
-    yield Question("a single row", z[:1], z[:1].argmax(axis=1), LOW)
-    yield Question("constant logits", np.zeros_like(z), y, NOT_IDENTIFIED)
-    beside = np.zeros((1000, 5))
-    beside[:, 2] = -np.inf
-    labels = np.random.default_rng(1).choice([0, 1, 3, 4], 1000)
-    yield Question("constant logits beside a masked class", beside, labels, NOT_IDENTIFIED)
+        yield Question(f"one {name} among the logits", broken, y, NOTICE)
+    beyond = y.copy()
+    beyond[BAD_ROW] = 20
+    yield Question("label 20 of the classes 0 to 19", z, beyond, NOTICE)
+    yield Question("fewer labels than rows", z, y[:-1], NOTICE)
+    yield Question("no rows", z[:0], y[:0], NOTICE)
+    yield Question("probabilities given as logits", softmax(z, axis=1), y, UNITS)
+    z = z[:1000]
+    yield Question("every prediction right: T → 0", z, z.argmax(axis=1), LIMIT)
+    yield Question("worse than chance: T → ∞", z, z.argmin(axis=1), LIMIT)
 
 
 def questions() -> list[Question]:
-    """All questions, made anew."""
-    groups: Any = (_scales, _masks, _shapes, _weights, _hostile, _without_optimum)
+    """All questions."""
+    groups = (_scales, _invariances, _shapes, _mistakes)
     return [question for group in groups for question in group()]

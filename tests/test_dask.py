@@ -340,6 +340,14 @@ def test_a_worker_that_is_killed_changes_nothing(client, rows, alone, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_part_that_kills_every_worker_is_an_error_of_one_line(client, rows):
+    source = _shards(rows[0], {4: _die})
+    with pytest.raises(tepid.InputError, match=r"^the Dask workers must stay .* memory$") as error:
+        tepid.uts(source, engine=Dask(client))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.slow
 def test_a_corrupt_shard_is_named_and_not_tried_again(client, rows):
     source = _shards(rows[0], {3: _forbidden})
     with pytest.raises(tepid.InputError, match="shard 3 must be whole"):

@@ -162,6 +162,18 @@ def test_what_cannot_be_is_refused_in_a_sentence(lists, call, sentence):
         call(lists)
 
 
+def test_a_worker_that_dies_is_an_error_of_one_line(lists):
+    def die(batches):
+        os._exit(9)
+        yield from batches
+
+    broken = lists.select("logits").mapInArrow(die, "logits array<float>")
+    with pytest.raises(tepid.InputError, match=r"^Spark must finish its job, got ") as error:
+        tepid.uts(broken)
+    assert "\n" not in str(error.value)
+    assert error.value.__cause__ is not None
+
+
 def test_probabilities_are_read_as_such(session):
     p = np.exp(Z.astype(float))
     p /= p.sum(axis=1, keepdims=True)

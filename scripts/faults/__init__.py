@@ -1,1 +1,1 @@
-"""What `scripts/chaos.py` breaks, and what must hold afterwards."""
+"""What `scripts/chaos.py` disturbs, and what must hold afterwards."""

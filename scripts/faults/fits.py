@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import tepid
-from faults.killing import Account, End, finished, killed
+from faults.processes import End, Findings, run_and_kill, run_to_end
 
 NAME = "fit"
 _ROWS = (6000, 12_000, 1, 9000, 30_000, 6000, 500, 18_000)
@@ -49,8 +49,8 @@ class Fit:
         return self.folder / "temporary"
 
 
-def made(folder: Path, rng: np.random.Generator) -> Fit:
-    """A victim, which is fitted here first."""
+def prepare(folder: Path, rng: np.random.Generator) -> Fit:
+    """Write files, and fit them undisturbed."""
     folder.mkdir()
     files = []
     for number, (rows, ending) in enumerate(zip(_ROWS, _ENDINGS, strict=True)):
@@ -59,11 +59,14 @@ def made(folder: Path, rng: np.random.Generator) -> Fit:
     fit = Fit(folder, files)
     fit.temporary.mkdir()
     _run(fit, 1)  # here, so that a process that is forked finds all compiled
-    _, seconds = finished(lambda: _run(fit))
+    _, seconds = run_to_end(lambda: _run(fit))
     written = fit.result.read_bytes()
     start = time.perf_counter()
     subprocess.run(_command(fit), env=_environment(fit), check=True, capture_output=True)
-    return Fit(folder, files, written, seconds, time.perf_counter() - start)
+    command_seconds = time.perf_counter() - start
+    if fit.result.read_bytes() != written:
+        raise RuntimeError("the command must write what the function writes, got other bytes")
+    return Fit(folder, files, written, seconds, command_seconds)
 
 
 def _write(path: Path, logits: np.ndarray) -> None:
@@ -75,31 +78,31 @@ def _write(path: Path, logits: np.ndarray) -> None:
         np.savetxt(path, logits, fmt="%.9g", delimiter=",")
 
 
-def trial(fit: Fit, rng: np.random.Generator, account: Account) -> None:
+def trial(fit: Fit, rng: np.random.Generator, findings: Findings) -> None:
     """Some kills and faults over the result of an earlier fit, then a fit to its end."""
     fit.result.write_bytes(_OLD)
     for _ in range(rng.integers(1, 4)):
-        _kill(fit, rng, account)
+        _kill(fit, rng, findings)
         fault = rng.choice([None, _damage, _fail_to_read, _fail_to_write])
         if fault is not None:
-            fault(fit, rng, account)
-    end, _ = finished(lambda: _run(fit))
-    account.check(NAME, "the next fit comes to its end", holds=end is End.DONE)
+            fault(fit, rng, findings)
+    end, _ = run_to_end(lambda: _run(fit))
+    findings.check(NAME, "the next fit comes to its end", holds=end is End.DONE)
     holds = fit.result.read_bytes() == fit.written
-    account.check(NAME, "the temperature is the same to the last bit", holds=holds)
+    findings.check(NAME, "the temperature is the same to the last bit", holds=holds)
     names = {path.name for path in (*fit.files, fit.result, fit.temporary)}
-    account.check_folder(NAME, fit.folder, names)
+    findings.check_folder(NAME, fit.folder, names)
 
 
-def _kill(fit: Fit, rng: np.random.Generator, account: Account) -> None:
+def _kill(fit: Fit, rng: np.random.Generator, findings: Findings) -> None:
     if rng.random() < 0.15:
         what, end = "kill -9 of the command", _killed_command(fit, rng)
     else:
-        what, end = "kill -9", killed(lambda: _run(fit), rng.uniform(0, 1.1) * fit.seconds)
-    account.check(NAME, "a fit only ends by being killed or done", holds=end is not End.FAILED)
+        what, end = "kill -9", run_and_kill(lambda: _run(fit), rng.uniform(0, 1.1) * fit.seconds)
+    findings.check(NAME, "a fit only ends by being killed or done", holds=end is not End.FAILED)
     if end is End.KILLED:
-        account.did(NAME, what)
-    _check_files(fit, account)
+        findings.count(NAME, what)
+    _check_files(fit, findings)
 
 
 def _killed_command(fit: Fit, rng: np.random.Generator) -> End:
@@ -111,14 +114,14 @@ def _killed_command(fit: Fit, rng: np.random.Generator) -> End:
     return End.DONE if code == 0 else End.KILLED if code < 0 else End.FAILED
 
 
-def _check_files(fit: Fit, account: Account) -> None:
+def _check_files(fit: Fit, findings: Findings) -> None:
     holds = fit.result.read_bytes() in (_OLD, fit.written)
-    account.check(NAME, "the result is the old or the new one, whole", holds=holds)
+    findings.check(NAME, "the result is the old or the new one, whole", holds=holds)
     holds = not list(fit.temporary.iterdir())
-    account.check(NAME, "no temporary file is left", holds=holds)
+    findings.check(NAME, "no temporary file is left", holds=holds)
 
 
-def _damage(fit: Fit, rng: np.random.Generator, account: Account) -> None:
+def _damage(fit: Fit, rng: np.random.Generator, findings: Findings) -> None:
     """Spoil a file of logits; a CSV file that was cut off may look whole, so it is left alone."""
     arrays = [path for path in fit.files if path.suffix != ".csv"]
     path = arrays[rng.integers(len(arrays))]
@@ -128,12 +131,12 @@ def _damage(fit: Fit, rng: np.random.Generator, account: Account) -> None:
         path.write_bytes(content[: rng.integers(1, len(content))])
     else:
         path.write_bytes(b"" if kind == "emptied" else rng.bytes(len(content)))
-    account.did(NAME, f"a file {kind}")
-    _check_failure(fit, account, "a damaged file is refused", always=True)
+    findings.count(NAME, f"a file {kind}")
+    _check_failure(fit, findings, "a damaged file is refused", always=True)
     path.write_bytes(content)
 
 
-def _fail_to_read(fit: Fit, rng: np.random.Generator, account: Account) -> None:
+def _fail_to_read(fit: Fit, rng: np.random.Generator, findings: Findings) -> None:
     """A file that cannot be opened once ends the fit, and no more than that."""
     moment = int(rng.integers(3 * _ENDINGS.count(".npy")))
     opened, calls = np.lib.format.open_memmap, itertools.count()
@@ -145,13 +148,13 @@ def _fail_to_read(fit: Fit, rng: np.random.Generator, account: Account) -> None:
 
     np.lib.format.open_memmap = failing
     try:
-        _check_failure(fit, account, "a read that fails gives no temperature, or the right one")
+        _check_failure(fit, findings, "a read that fails gives no temperature, or the right one")
     finally:
         np.lib.format.open_memmap = opened
-    account.did(NAME, "a read that fails once")
+    findings.count(NAME, "a read that fails once")
 
 
-def _fail_to_write(fit: Fit, rng: np.random.Generator, account: Account) -> None:
+def _fail_to_write(fit: Fit, rng: np.random.Generator, findings: Findings) -> None:
     """No file may grow beyond a limit, as on a full disk: the temporary one or the result."""
     limit = int(rng.integers(100, 5 * _CLASSES * sum(_ROWS)))
 
@@ -159,19 +162,19 @@ def _fail_to_write(fit: Fit, rng: np.random.Generator, account: Account) -> None
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         _run(fit)
 
-    account.did(NAME, "a full disk")
+    findings.count(NAME, "a full disk")
     said = "a full disk gives no temperature, or the right one"
-    _check_failure(fit, account, said, job=limited)
+    _check_failure(fit, findings, said, job=limited)
 
 
-def _check_failure(fit, account, sentence, *, always=False, job=None) -> None:
+def _check_failure(fit, findings, sentence, *, always=False, job=None) -> None:
     """Fit once more: it fails, or it writes what it should, and never leaves anything else."""
     before = fit.result.read_bytes()
-    end, _ = finished(job or (lambda: _run(fit)))
+    end, _ = run_to_end(job or (lambda: _run(fit)))
     after = fit.result.read_bytes()
     holds = after == before if end is End.FAILED else not always and after == fit.written
-    account.check(NAME, sentence, holds=holds)
-    _check_files(fit, account)
+    findings.check(NAME, sentence, holds=holds)
+    _check_files(fit, findings)
 
 
 def _run(fit: Fit, threads: int = 2) -> None:
@@ -185,7 +188,7 @@ def _run(fit: Fit, threads: int = 2) -> None:
 
 def _command(fit: Fit) -> list[str]:
     files = [str(path) for path in fit.files]
-    options = ["--threads", "2", "-o", str(fit.result)]
+    options = ["--method", "uts", "--threads", "2", "-o", str(fit.result)]
     return [sys.executable, "-m", "tepid", "fit", *files, *options]
 
 

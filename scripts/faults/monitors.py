@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import tepid
-from faults.killing import Account, End, finished, killed
+from faults.processes import End, Findings, run_and_kill, run_to_end
 from tepid.online import Monitor, Outputs, Rules, read_log
 
 NAME = "monitor"
@@ -36,51 +36,51 @@ class Watch:
         return self.folder / "monitor.jsonl"
 
 
-def made(folder: Path, rng: np.random.Generator) -> Watch:
-    """A victim, which runs here first."""
+def prepare(folder: Path, rng: np.random.Generator) -> Watch:
+    """Draw batches, and serve them undisturbed."""
     folder.mkdir()
     batches = 4 * rng.normal(size=(_BATCHES, _BATCH, _CLASSES)).astype(np.float32)
     watch = Watch(folder, batches, [], np.nan, np.nan)
     _begin(watch)
-    _, seconds = finished(lambda: _serve(watch))
+    _, seconds = run_to_end(lambda: _serve(watch))
     monitor = Monitor.load(watch.state)
     return Watch(folder, batches, monitor.history, monitor.estimate().value, seconds)
 
 
-def trial(watch: Watch, rng: np.random.Generator, account: Account) -> None:
+def trial(watch: Watch, rng: np.random.Generator, findings: Findings) -> None:
     """From the first batch to the last, killed on the way."""
     _begin(watch)
     try:
-        _disturb(watch, rng, account)
+        _disturb(watch, rng, findings)
     except tepid.InputError:
-        account.check(NAME, "the saved state can be loaded", holds=False)
+        findings.check(NAME, "the saved state can be loaded", holds=False)
 
 
-def _disturb(watch: Watch, rng: np.random.Generator, account: Account) -> None:
+def _disturb(watch: Watch, rng: np.random.Generator, findings: Findings) -> None:
     for _ in range(rng.integers(1, 4)):
         before = _seen(watch)
         reading, writing = os.pipe()
         moment = rng.uniform(0, 0.7) * watch.seconds
-        end = killed(lambda pipe=writing: _serve(watch, pipe), moment)
+        end = run_and_kill(lambda pipe=writing: _serve(watch, pipe), moment)
         os.close(writing)
         told = before + len(os.read(reading, 1 << 16))
         os.close(reading)
-        account.check(NAME, "it only ends by being killed or done", holds=end is not End.FAILED)
+        findings.check(NAME, "it only ends by being killed or done", holds=end is not End.FAILED)
         if end is End.KILLED:
-            account.did(NAME, "kill -9")
+            findings.count(NAME, "kill -9")
             lost = told - _seen(watch)
-            account.check(NAME, f"no saved batch is lost, got {lost}", holds=lost <= 0)
-    finished(lambda: _serve(watch))
+            findings.check(NAME, f"no saved batch is lost, got {lost}", holds=lost <= 0)
+    run_to_end(lambda: _serve(watch))
     monitor = Monitor.load(watch.state)
-    account.check(NAME, "the history is the same", holds=_same(monitor.history, watch.history))
+    findings.check(NAME, "the history is the same", holds=_same(monitor.history, watch.history))
     logged = [row["chunk"] for row in read_log(watch.log)]
     every = [row["chunk"] for row in watch.history]
-    account.check(NAME, "every chunk is logged once", holds=logged == every)
+    findings.check(NAME, "every chunk is logged once", holds=logged == every)
     found = monitor.estimate().value
     holds = found == watch.temperature
-    account.check(NAME, f"T is {watch.temperature}, got {found}", holds=holds)
+    findings.check(NAME, f"T is {watch.temperature}, got {found}", holds=holds)
     names = {watch.state.name, watch.log.name}
-    account.check_folder(NAME, watch.folder, names)
+    findings.check_folder(NAME, watch.folder, names)
 
 
 def _begin(watch: Watch) -> None:

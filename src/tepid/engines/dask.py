@@ -75,7 +75,7 @@ class Dask:
         client = self._client()
         if client is None:
             return dask.compute(task)[0]
-        from distributed import CancelledError  # noqa: PLC0415  # only with a client
+        from distributed import CancelledError, KilledWorker  # noqa: PLC0415  # only with a client
         from distributed.comm import CommClosedError  # noqa: PLC0415  # the same
 
         try:
@@ -83,6 +83,11 @@ class Dask:
         except (CancelledError, CommClosedError):
             raise InputError(
                 "the Dask cluster must stay until the fit is done, got one that went away"
+            ) from None
+        except KilledWorker as error:
+            raise InputError(
+                f"the Dask workers must stay until the fit is done, got {error.task} on several "
+                "that died, often for lack of memory"
             ) from None
 
 

@@ -7,7 +7,9 @@ from functools import partial
 from typing import Any
 
 try:
+    from py4j.protocol import Py4JError
     from pyspark import TaskContext
+    from pyspark.errors import PySparkException
 except ImportError:
     raise ImportError("tepid.engines.spark needs PySpark: pip install 'tepid[spark]'") from None
 
@@ -48,12 +50,18 @@ class Spark:
         bare = part.map_leaves(lambda _: SparkPart(None, inside[0].columns))
         described = source.replaced(parts=(), spool=None)
         work = partial(_summed, of=of, part=bare, source=described)
-        sums = frame.mapInArrow(work, _SCHEMA)
-        count = _partitions(frame)
-        while count > _FAN:
-            count = -(-count // _FAN)
-            sums = sums.repartition(count).mapInArrow(_added, _SCHEMA)
-        outcomes = (_loaded(row["outcome"]) for row in sums.collect())
+        try:
+            sums = frame.mapInArrow(work, _SCHEMA)
+            count = _partitions(frame)
+            while count > _FAN:
+                count = -(-count // _FAN)
+                sums = sums.repartition(count).mapInArrow(_added, _SCHEMA)
+            rows = sums.collect()
+        except (PySparkException, Py4JError, OSError) as error:
+            # The cause has Spark's own traceback.
+            reason = str(error).strip().partition("\n")[0] or type(error).__name__
+            raise InputError(f"Spark must finish its job, got {reason:.200}") from error
+        outcomes = (_loaded(row["outcome"]) for row in rows)
         summary: Summary = finish(add_outcomes(outcomes), source)
         if self.progress:
             self.progress(stage, 0, None)

@@ -48,7 +48,8 @@ from tepid.posterior.sums import (
     scores_by_cluster,
 )
 from tepid.posterior.verdicts import describe, with_groups
-from tepid.sources import Source, is_answers, label_names, open_source
+from tepid.sources import Source, is_answers, open_source
+from tepid.sources.multilabel import label_names
 from tepid.summaries.clusters import ClusterSums
 from tepid.summaries.curve import Curve, Lattice
 from tepid.summaries.optimum import Reading, least_loss

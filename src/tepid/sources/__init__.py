@@ -11,7 +11,7 @@ from tepid.sources.matching import (
     read_answers,
     read_ids,
 )
-from tepid.sources.multilabel import label_names, split_labels
+from tepid.sources.multilabel import split_labels
 from tepid.sources.opening import open_column, open_source
 from tepid.sources.source import Source, attach
 from tepid.sources.writing import write_batches, write_table
@@ -24,7 +24,6 @@ __all__ = [
     "attach",
     "holds_classes",
     "is_answers",
-    "label_names",
     "match_answers",
     "match_ids",
     "open_column",

@@ -20,8 +20,9 @@ from tepid.errors import InputError, RowError
 from tepid.methods.accuracy import Accuracy
 from tepid.posterior.calibration import check_multilabel, fit_evidence
 from tepid.posterior.evidence import Evidence
-from tepid.sources import Batch, Source, attach, label_names, open_peer, split_labels
+from tepid.sources import Batch, Source, attach, open_peer, split_labels
 from tepid.sources.attached import AnyPeer, PeerTable
+from tepid.sources.multilabel import label_names
 from tepid.sources.spool import Spool
 from tepid.temperature import warn_unreliable
 from tepid.torch.huggingface import is_prediction, is_table, open_loader
