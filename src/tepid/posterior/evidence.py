@@ -14,7 +14,6 @@ from tepid.sources import (
     Source,
     attach,
     is_answers,
-    label_names,
     match_answers,
     match_ids,
     open_peer,
@@ -24,7 +23,7 @@ from tepid.sources import (
 )
 from tepid.sources.logs import is_log, names_log, resized
 from tepid.sources.matching import describe_unmatched
-from tepid.sources.multilabel import read_labels
+from tepid.sources.multilabel import label_names, read_labels
 from tepid.sources.paths import names_file
 from tepid.validation import Array, Int64
 
