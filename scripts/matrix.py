@@ -39,11 +39,11 @@ FORMATS = ("containers", "files")
 TORCH = ("torch", "torch_fold", "lab_networks", "lab_recipes", "lab_tables")
 NOTE = """\
 Each cell installs the built wheel into an environment of its own and runs the tests that are not
-marked slow, from a folder without `src/`. "Lowest" installs every package of the core and of the
-cell's extras at its lower bound in `pyproject.toml`, and the newest of what they need in turn. In
-every environment `pip check` must agree and every package that the cell names must import. Tests
-that need a package which a cell does not install are skipped. The cells may come from several runs:
-each has its date, its commit and the load of the machine.
+marked slow, from a folder without `src/`. For Spark it runs all. "Lowest" installs every package of
+the core and of the cell's extras at its lower bound in `pyproject.toml`, and the newest of what
+they need in turn. In every environment `pip check` must agree and every package that the cell names
+must import. Tests that need a package which a cell does not install are skipped. The cells may come
+from several runs: each has its date, its commit and the load of the machine.
 """
 # Imports one module of each distribution; tests would only be skipped if it cannot be imported.
 IMPORTS = """\
@@ -71,6 +71,7 @@ class Cell(NamedTuple):
     read_only: bool = False
     processor: str = "generic"
     large: bool = False  # installs gigabytes
+    slow: bool = False  # also runs the tests that are marked slow
 
 
 CELLS = {
@@ -93,9 +94,9 @@ CELLS = {
         ("containers", "arrays"), ("parquet",), lowest=True, beside=("pandas", "polars", "duckdb")
     ),
     "lowest dask": Cell(("dask", "machines"), ("dask", "parquet"), lowest=True),
-    "lowest spark": Cell(("spark",), ("spark",), lowest=True),
+    "lowest spark": Cell(("spark",), ("spark",), lowest=True, slow=True),
     "lowest torch": Cell(TORCH, ("torch", "lab"), lowest=True, large=True),
-    "torch": Cell(TORCH, ("torch", "lab")),
+    "torch": Cell(TORCH, ("torch", "lab", "parquet")),
     "read-only installation": Cell(NUMERICAL, ("fast",), read_only=True),
 } | {
     f"Python {version}": Cell(
@@ -290,7 +291,9 @@ def _test(cell: Cell, binary: Path, tests: Path) -> str:
     command: list[str | Path] = []
     if cell.read_only and os.geteuid() == 0:  # root may write everywhere unless it gives that up
         command = ["setpriv", "--bounding-set=-dac_override"]
-    command += [binary, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider"]
+    command += [binary, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    if not cell.slow:
+        command += ["-m", "not slow"]
     if cell.lowest:  # warnings of old packages about themselves say nothing about tepid
         command += ["-W", "ignore::DeprecationWarning"]
     command += [f"tests/test_{name}.py" for name in cell.tests]
