@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tepid
-from tepid.sources.spark import probabilities_expression
+from tepid.sources.spark import open_spark, probabilities_expression
 
 sql = pytest.importorskip("pyspark.sql", reason="Spark is not installed")
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
@@ -168,10 +168,57 @@ def test_a_worker_that_dies_is_an_error_of_one_line(lists):
         yield from batches
 
     broken = lists.select("logits").mapInArrow(die, "logits array<float>")
-    with pytest.raises(tepid.InputError, match=r"^Spark must finish its job, got ") as error:
+    said = r"^Spark must finish its job, got Python worker exited unexpectedly"
+    with pytest.raises(tepid.InputError, match=said) as error:
         tepid.uts(broken)
     assert "\n" not in str(error.value)
     assert error.value.__cause__ is not None
+
+
+def test_an_error_in_a_function_of_the_user_is_named(lists):
+    def fail(batches):
+        raise KeyError("height")
+        yield from batches
+
+    broken = lists.select("logits").mapInArrow(fail, "logits array<float>")
+    said = r"^Spark must finish its job, got .*KeyError: 'height'$"
+    with pytest.raises(tepid.InputError, match=said):
+        tepid.uts(broken)
+
+
+@pytest.mark.parametrize("method", ["dtypes", "selectExpr", "select", "mapInArrow"])
+def test_spark_that_ends_at_any_call_is_an_error_of_one_line(method):
+    class Ended:
+        """A frame whose Java process is killed before one of the calls."""
+
+        @property
+        def dtypes(self):
+            return self._call("dtypes", [("logits", "array<float>")])
+
+        def selectExpr(self, *_):  # noqa: N802  # the name in Spark
+            return self._call("selectExpr", self)
+
+        def select(self, *_):
+            return self._call("select", self)
+
+        def mapInArrow(self, *_):  # noqa: N802  # the name in Spark
+            return self._call("mapInArrow", self)
+
+        def toLocalIterator(self):  # noqa: N802  # the name in Spark
+            return iter(())
+
+        def _call(self, name, result):
+            if name == method:
+                raise ConnectionRefusedError(111, "Connection refused")
+            return result
+
+    def fetch():
+        part = open_spark(Ended(), {}, None).parts[0].select(frozenset())
+        return list(part.batches(10))
+
+    said = r"^Spark must finish its job, got \[Errno 111\] Connection refused$"
+    with pytest.raises(tepid.InputError, match=said):
+        fetch()
 
 
 def test_probabilities_are_read_as_such(session):

@@ -7,9 +7,7 @@ from functools import partial
 from typing import Any
 
 try:
-    from py4j.protocol import Py4JError
     from pyspark import TaskContext
-    from pyspark.errors import PySparkException
 except ImportError:
     raise ImportError("tepid.engines.spark needs PySpark: pip install 'tepid[spark]'") from None
 
@@ -19,7 +17,7 @@ from tepid.errors import InputError
 from tepid.sources.attached import AttachedPart
 from tepid.sources.batch import Batch
 from tepid.sources.source import Source
-from tepid.sources.spark import RecordPart, SparkPart
+from tepid.sources.spark import RecordPart, SparkPart, one_line_errors
 from tepid.tables import needs_arrow
 
 # The number of summaries that one task adds.
@@ -50,17 +48,13 @@ class Spark:
         bare = part.map_leaves(lambda _: SparkPart(None, inside[0].columns))
         described = source.replaced(parts=(), spool=None)
         work = partial(_summed, of=of, part=bare, source=described)
-        try:
+        with one_line_errors():
             sums = frame.mapInArrow(work, _SCHEMA)
             count = _partitions(frame)
             while count > _FAN:
                 count = -(-count // _FAN)
                 sums = sums.repartition(count).mapInArrow(_added, _SCHEMA)
             rows = sums.collect()
-        except (PySparkException, Py4JError, OSError) as error:
-            # The cause has Spark's own traceback.
-            reason = str(error).strip().partition("\n")[0] or type(error).__name__
-            raise InputError(f"Spark must finish its job, got {reason:.200}") from error
         outcomes = (_loaded(row["outcome"]) for row in rows)
         summary: Summary = finish(add_outcomes(outcomes), source)
         if self.progress:

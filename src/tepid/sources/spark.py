@@ -1,7 +1,9 @@
 """Spark data frames. Rows stay in Spark; nothing here imports Spark by itself."""
 
+import contextlib
 import dataclasses
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +15,31 @@ from tepid.sources.batch import Batch, Part
 from tepid.sources.source import Source, from_table
 from tepid.tables import ARGUMENTS, Columns, Holds, choose_columns, needs_arrow
 
+# The line of a message that names the error; the first line only names a call of the JVM.
+_NAMED = re.compile(r"^:?\s*([\w.]+(?:Error|Exception): .*)", re.MULTILINE)
+
 
 def is_spark(data: object) -> bool:
     """Whether this is a Spark data frame, classic or Spark Connect."""
     return type(data).__module__.startswith("pyspark.sql") and hasattr(data, "mapInArrow")
+
+
+@contextlib.contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Turn an error of Spark into an `InputError` of one line; its cause has the traceback.
+
+    An error about the data is none of Spark and passes.
+    """
+    try:
+        yield
+    except Exception as error:
+        package = type(error).__module__.partition(".")[0]
+        if package not in {"py4j", "pyspark"} and not isinstance(error, OSError):
+            raise
+        text = str(error).strip() or type(error).__name__
+        named = _NAMED.search(text)
+        reason = named[1].rpartition("SparkException: ")[2] if named else text.partition("\n")[0]
+        raise InputError(f"Spark must finish its job, got {reason:.200}") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,16 +54,19 @@ class SparkPart(Part):
         """Fetch the rows to this process, a record batch at a time."""
         ipc = needs_arrow("pyarrow.ipc")
         row = 0
-        for sent in self.frame.mapInArrow(_to_bytes, "batch binary").toLocalIterator():
-            record = ipc.open_stream(io.BytesIO(sent["batch"])).read_all()
-            for batch in RecordPart(record.to_batches(), self.columns, self.name).batches(size):
-                yield batch._replace(start=row, row=row)
-                row += len(batch.logits)
+        with one_line_errors():
+            for sent in self.frame.mapInArrow(_to_bytes, "batch binary").toLocalIterator():
+                record = ipc.open_stream(io.BytesIO(sent["batch"])).read_all()
+                for batch in RecordPart(record.to_batches(), self.columns, self.name).batches(size):
+                    yield batch._replace(start=row, row=row)
+                    row += len(batch.logits)
 
     def select(self, keep: frozenset[str]) -> "SparkPart":
         """The same rows; Spark does not compute other columns."""
         chosen = self.columns.select(keep)
-        return dataclasses.replace(self, columns=chosen, frame=self.frame.select(*chosen.every))
+        with one_line_errors():
+            frame = self.frame.select(*chosen.every)
+        return dataclasses.replace(self, columns=chosen, frame=frame)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,14 +98,17 @@ def open_spark(frame: Any, beside: Mapping[str, Any], columns: Any) -> Source:
             raise InputError(
                 f"{ARGUMENTS[role]} must name a column of the Spark frame, got {given!r:.80}"
             )
-    kinds = {name: _kind(form) for name, form in frame.dtypes}
-    if len({name.lower() for name in kinds}) < len(frame.dtypes):
+    with one_line_errors():
+        dtypes = frame.dtypes
+    kinds = {name: _kind(form) for name, form in dtypes}
+    if len({name.lower() for name in kinds}) < len(dtypes):
         raise InputError("logits must have a different name for each column, got one name twice")
     chosen = choose_columns(kinds, beside, columns, "logits")
     # Under plain names, since Spark takes dots and backticks in a name for syntax.
     plain = {name: f"c{position}" for position, name in enumerate(chosen.every)}
     quoted = {name: "`" + name.replace("`", "``") + "`" for name in plain}
-    projected = frame.selectExpr(*(f"{quoted[name]} AS {plain[name]}" for name in plain))
+    with one_line_errors():
+        projected = frame.selectExpr(*(f"{quoted[name]} AS {plain[name]}" for name in plain))
     renamed = Columns(
         tuple(plain[name] for name in chosen.logits),
         chosen.lists,
