@@ -23,6 +23,14 @@ import numpy as np
 from faults import fits, monitors, trainings, writers
 from faults.processes import Findings
 
+import tepid
+
+# Processes that are started use the same tepid, also if PYTHONPATH is relative and they change the
+# folder.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(Path(tepid.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import record
 

@@ -53,12 +53,18 @@ class Work:
         written = self.result.read_text(encoding="utf-8")
         if failure is not None:
             findings.check(target, "a fit that fails leaves the result", holds=written == _OLD)
-            said = f"a failure is one sentence, got {failure!r}"
+            said = f"a failure is one sentence, got {_shorten(failure)}"
             findings.check(target, said, holds=0 < len(failure.splitlines()) < 2)
             return
         found = float("nan") if written == _OLD else tepid.load(self.result).value
         near = abs(found / self.temperature - 1) <= PRECISION
         findings.check(target, f"T is {self.temperature!r}, got {found!r}", holds=near)
+
+
+def _shorten(failure: str) -> str:
+    """A message of one line as it is; a traceback by its last line, without paths."""
+    lines = failure.strip().splitlines()
+    return repr(failure) if len(lines) < 2 else f"{len(lines)} lines, {lines[-1][:100]!r} the last"
 
 
 def prepare(folder: Path, rng: np.random.Generator) -> Work:
@@ -255,6 +261,11 @@ class _Session:
             stderr=subprocess.DEVNULL,
             text=True,
         )
+        assert self.process.stdout is not None
+        used = self.process.stdout.readline().strip()
+        if used != tepid.__file__:
+            self.close()
+            raise RuntimeError(f"the process must use the tepid of this one, got {used!r}")
 
     def fit(self) -> tuple[str | None, float]:
         """Fit and write the result; the message of a failure, and the seconds."""

@@ -1,7 +1,7 @@
 """Fits on Spark in a process of its own: `python -m faults.spark_job MASTER PARQUET RESULT`.
 
-For each line on standard input it fits, writes the temperature, and prints a line of JSON: the
-message of a failure or null, and the seconds.
+It prints the path of tepid. For each line on standard input it then fits, writes the temperature,
+and prints a line of JSON: the message of a failure or null, and the seconds.
 """
 
 import json
@@ -29,6 +29,7 @@ def main() -> None:
     )
     session.sparkContext.setLogLevel("OFF")
     frame = session.read.parquet(table)
+    print(tepid.__file__, flush=True)
     for _ in sys.stdin:
         start, failure = time.perf_counter(), None
         try:
