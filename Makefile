@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo setup test coverage check docs format bench evidence decisions chaos fuzz matrix wheel-test soak mutants clean
+.PHONY: demo setup test coverage check docs format bench evidence decisions chaos fuzz guided-fuzz matrix wheel-test soak mutants clean
 
 demo: $(VENV)/.demo ## The main job on embedded data.
 	$(BIN)/tepid demo
@@ -59,6 +59,9 @@ chaos: $(VENV)/.setup ## A hundred kills and faults; the answer and the files mu
 
 fuzz: $(VENV)/.setup ## Damaged files for every reader; COUNT=2000 for a short run, otherwise the campaign.
 	$(BIN)/python -m fuzz $(if $(COUNT),--count $(COUNT))
+
+guided-fuzz: $(VENV)/.setup ## The same, guided by coverage (Linux on x86-64); COUNT=2000 for a short run.
+	$(BIN)/python -m fuzz.guided $(if $(COUNT),--runs $(COUNT),--record)
 
 soak: $(VENV)/.setup ## Ten million rows through a monitor.
 	$(BIN)/python scripts/soak.py
