@@ -105,10 +105,13 @@ def draw(count: int, seed: int) -> list[Mutant]:
         for start, *mutant in _possible(file, seed):
             places[file, start].append(tuple(mutant))
     drawn = sorted((min(made), place) for place, made in places.items())
-    found = filter(None, (_make(*place, name, number) for (_, name, number), place in drawn))
-    return list(
-        {mutant.key: mutant for _, mutant in zip(range(count), found, strict=False)}.values()
-    )
+    chosen: dict[str, Mutant] = {}  # equal lines of one file may have equal mutants
+    for (_, name, number), place in drawn:
+        if len(chosen) == count:
+            break
+        if mutant := _make(*place, name, number):
+            chosen.setdefault(mutant.key, mutant)
+    return list(chosen.values())
 
 
 def _files() -> list[str]:
