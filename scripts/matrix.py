@@ -95,7 +95,14 @@ CELLS = {
     ),
     "lowest dask": Cell(("dask", "machines"), ("dask", "parquet"), lowest=True),
     "lowest spark": Cell(("spark",), ("spark",), lowest=True, slow=True),
-    "lowest torch": Cell(TORCH, ("torch", "lab"), lowest=True, large=True),
+    "lowest boosting": Cell(
+        ("boosting",), ("sklearn",), lowest=True, beside=("lightgbm", "xgboost-cpu", "pandas")
+    ),
+    "lowest torch": Cell(TORCH, ("torch", "lab", "parquet"), lowest=True, large=True),
+    "lowest Hugging Face": Cell(
+        ("hugging_face", "torch_fold"), ("torch",), lowest=True, large=True,
+        beside=("transformers", "datasets", "accelerate"),
+    ),
     "torch": Cell(TORCH, ("torch", "lab", "parquet")),
     "read-only installation": Cell(NUMERICAL, ("fast",), read_only=True),
 } | {
@@ -222,7 +229,7 @@ class Matrix:
         self.folder = folder
         self.wheel = wheel.resolve() if wheel else _build_wheel(folder / "dist")
         self.tests = folder / "elsewhere"
-        for name in ("tests", "examples", "benchmarks"):
+        for name in ("tests", "examples", "benchmarks", "docs"):
             shutil.copytree(ROOT / name, self.tests / name)
         for name in ("pyproject.toml", "README.md"):
             shutil.copy(ROOT / name, self.tests)

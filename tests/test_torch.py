@@ -569,7 +569,7 @@ def test_a_model_may_write_every_answer_into_the_same_memory(rows, matched):
 
 @pytest.mark.parametrize("spill", [False, True])
 def test_no_more_than_a_few_batches_are_held_at_once(rng, spill):
-    data = [torch.from_numpy(rng.normal(size=(1000, 50)).astype(np.float32)) for _ in range(40)]
+    data = [torch.from_numpy(rng.normal(size=(1000, 50)).astype(np.float32)) for _ in range(100)]
     alive = weakref.WeakSet()
     most = []
 
@@ -587,7 +587,8 @@ def test_no_more_than_a_few_batches_are_held_at_once(rng, spill):
     _, peak = tracemalloc.get_traced_memory()  # NumPy's memory, not torch's
     tracemalloc.stop()
     assert max(most) <= 2
-    assert peak < 12 * data[0].nbytes  # a fifth of the whole
+    # The NumPy tier computes in float64 and holds several arrays of a batch.
+    assert peak < 30 * data[0].nbytes  # less than a third of the whole
 
 
 # What is refused, by name.
@@ -632,7 +633,7 @@ def test_an_unreliable_temperature_warns_once_where_calibrate_was_called(network
     assert len(caught) == 1
     assert caught[0].filename == __file__
     assert "contradicts the other evidence" in str(caught[0].message)
-    assert CalibrationWarning is tepid.sklearn.CalibrationWarning
+    assert CalibrationWarning is tepid.CalibrationWarning
 
 
 def test_a_reliable_temperature_does_not_warn(network, rows):
@@ -1185,7 +1186,8 @@ def test_a_longer_warm_up_loaded_into_a_shorter_one_ends_with_the_next_row(rows)
 
 
 def test_a_compiled_model_is_warmed_up(rows):
-    serving = Warmup(torch.compile(nn.Linear(12, 12).eval(), backend="eager"), samples=1000)
+    # Before torch 2.3 a compiled model is in training, whatever its model was.
+    serving = Warmup(torch.compile(nn.Linear(12, 12), backend="eager").eval(), samples=1000)
     with torch.no_grad():
         serving(rows)
     torch.compiler.reset()

@@ -387,6 +387,7 @@ def test_a_layer_with_a_forward_of_its_own_needs_a_batch():
     assert recorded(fold(nn.Sequential(Noted(4, 3)), 2.0, batch=x)) == {"0": 2.0}
 
 
+@pytest.mark.filterwarnings("ignore:Lazy modules are a new feature")  # of torch 2.2
 def test_what_cannot_be_folded_is_named(model, images):
     with torch.device("meta"):
         nowhere = nn.Linear(4, 3)

@@ -307,7 +307,7 @@ def find_logits(output: Any, name: str = "logits") -> torch.Tensor:
     found = output
     if isinstance(output, Mapping):
         found = output.get(name)
-    elif hasattr(output, name) and not isinstance(output, torch.Tensor):
+    elif not isinstance(output, torch.Tensor) and hasattr(output, name):
         found = getattr(output, name)
     elif isinstance(output, (tuple, list)) and output:
         found = output[0]
