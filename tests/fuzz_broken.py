@@ -9,7 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
-from fuzz import harnesses, worker
+from fuzz import guided, harnesses, worker
 
 SOUND = {path.read_bytes() for path in (worker.CORPUS / "npy").glob("seed-*")}
 
@@ -30,4 +30,6 @@ def run(path, deep):  # noqa: ARG001  # as every harness
 
 if __name__ == "__main__":
     harnesses.HARNESSES["npy"] = harnesses.Harness(".npy", run, lambda path, found: np.zeros(3))
+    if "--" in sys.argv:
+        guided.fuzz(sys.argv[1], sys.argv[3:])
     worker.main()

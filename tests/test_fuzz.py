@@ -1,10 +1,12 @@
 """A short run of the fuzzer: the corpus, with every input that ever failed, and some mutants."""
 
+import platform
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from fuzz import guided
 from fuzz.__main__ import run_format
 
 from tests.needs import needed
@@ -64,3 +66,23 @@ def test_the_fuzzer_finds_crashes_raw_exceptions_other_numbers_and_memory():
     found = {finding["result"] for finding in tally.findings}
     assert found == {"SIGSEGV", "raised", "differs", "memory"}
     assert tally.same + len(tally.findings) == 100
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="atheris is not built for it")
+@pytest.mark.parametrize("name", ["npy", "temperature"])
+def test_fuzzing_guided_by_coverage_reaches_new_code_and_finds_nothing(name, tmp_path):
+    needed("atheris")
+    found, executions, first, last, finding = guided.run(name, 500, 7, tmp_path)
+    assert (found, executions, finding) == (name, 500, "")
+    assert last > first > 50
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="atheris is not built for it")
+def test_fuzzing_guided_by_coverage_keeps_the_input_of_its_finding(tmp_path):
+    needed("atheris")
+    broken = (str(Path(__file__).with_name("fuzz_broken.py")),)
+    *_, finding = guided.run("npy", 500, 7, tmp_path, broken)
+    assert finding
+    assert [path.name.startswith("npy-") for path in tmp_path.iterdir()] == [True]
