@@ -14,9 +14,11 @@ from reproduced import OF_REPRODUCTION
 from tables import decisions, methods, overhead, resnet20, table, warmup
 from trust import (
     fuzzing,
+    guided_fuzzing,
     interruptions,
     intervals_hold,
     long_run,
+    mutation_testing,
     other_machines,
     other_packages,
 )
@@ -320,10 +322,12 @@ OF_READING = (reading_rates, reading_memory)
 OF_TRUST = {
     "evidence": intervals_hold,
     "fuzz": fuzzing,
+    "fuzz_guided": guided_fuzzing,
     "chaos": interruptions,
     "soak": long_run,
     "matrix": other_machines,
     "conformance": other_packages,
+    "mutants": mutation_testing,
 }
 
 

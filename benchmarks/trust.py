@@ -33,6 +33,16 @@ def fuzzing(found: dict[str, Any]) -> str:
     )
 
 
+def guided_fuzzing(found: dict[str, Any]) -> str:
+    """How many files were mutated with coverage as the guide, and what was found."""
+    executions = sum(each["executions"] for each in found["formats"])
+    findings = sum(bool(each["finding"]) for each in found["formats"])
+    return _paragraph(
+        f"{executions:,} mutated files, guided by the coverage of tepid ({found['date']}): "
+        f"{findings} findings."
+    )
+
+
 def interruptions(found: dict[str, Any]) -> str:
     """How many kills and faults, and what was found."""
     return _paragraph(
@@ -72,6 +82,17 @@ def other_packages(found: dict[str, Any]) -> str:
         label = f"{name} {package['versions'][name]}"
         rows.append((label, *(given.count(verdict) for verdict in verdicts)))
     return table(("package", *verdicts), rows)
+
+
+def mutation_testing(found: dict[str, Any]) -> str:
+    """How many mutants the tests notice."""
+    count = {"killed": 0, "same": 0, "left": 0} | found["folders"]["all"]
+    total = sum(count.values())
+    return _paragraph(
+        f"{total} mutants ({found['date']}): the tests notice {count['killed']}, which is "
+        f"{count['killed'] / total:.1%}. {count['same']} others compute the same, and "
+        f"{count['left']} survive."
+    )
 
 
 def _paragraph(text: str) -> str:
