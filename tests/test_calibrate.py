@@ -67,6 +67,27 @@ def test_logits_alone_of_high_confidence_triple_the_odds_of_an_error():
     assert t.verdict in ("use", "check")
 
 
+def test_the_reason_to_keep_one_is_named_with_its_number():
+    low, _ = network(rows=200, strength=0.8, scale=1.0)
+    confidence = tepid_confidence(low, 1.0)
+    t = tepid.calibrate(low)
+    assert t.reason == (
+        f"Logits alone do not identify T, and their mean confidence is {confidence:.3f}, below "
+        "0.95, so T = 1 is kept."
+    )
+    assert t.implied_accuracy == pytest.approx(confidence, abs=1e-6)
+    rare = np.repeat([[8.0, 0.0], [0.0, 8.0]], [188, 12], axis=0)
+    t = tepid.calibrate(rare)
+    assert t.reason == (
+        "Logits alone do not identify T, and 94 % of the rows are predicted as one class, which "
+        "explains their confidence, so T = 1 is kept."
+    )
+    assert t.implied_accuracy == pytest.approx(tepid_confidence(rare, 1.0), abs=1e-6)
+    t = tepid.calibrate(1000 * np.eye(4))  # no class is rare
+    assert (t.value, t.implied_accuracy) == (1.0, 1.0)
+    assert "mean confidence is 1.000, too close to 1," in t.reason
+
+
 def tepid_confidence(logits, temperature):
     d = np.asarray(logits, np.float64) / temperature
     e = np.exp(d - d.max(axis=1, keepdims=True))
@@ -172,6 +193,20 @@ def test_a_weak_model_among_models_does_not_ruin_the_answer():
     known = some(labels, 50)
     apart = math.log(fit(logits, known, models=[weak]).value / fit(logits, known).value)
     assert abs(apart) < 0.2
+
+
+def test_models_that_are_all_less_confident_are_not_used_alone():
+    logits, labels = network(rows=300, strength=12.0)
+    noise = np.random.default_rng(1).normal(size=logits.shape)
+    weak = 0.05 * logits + 0.3 * noise
+    alone, with_weak = tepid.calibrate(logits), fit(logits, models=[weak])
+    assert "models" in with_weak.evidence  # they name a temperature
+    assert (with_weak.value, with_weak.status) == (alone.value, "not-identified")
+    said = "Every other model is less confident, so these models are not used alone."
+    assert with_weak.reason.endswith(said)
+    assert said not in alone.reason
+    for identified in (fit(logits, some(labels, 50), models=[weak]), fit(logits, models=[logits])):
+        assert said not in identified.reason
 
 
 def test_models_of_like_strength_find_the_temperature():
@@ -334,6 +369,34 @@ def test_a_narrow_interval_needs_no_more_labels():
         steps.add(narrow)
         assert t.next_step.startswith("Apply T" if narrow else "Labels of")
     assert steps == {True, False}
+
+
+def test_many_labels_leave_nothing_but_to_apply_the_temperature():
+    logits, labels = network(rows=1000)
+    t = fit(logits, labels)
+    assert t.interval[1] / t.interval[0] < 1.25
+    assert t.next_step == "Apply T: tepid apply CALIBRATION LOGITS"
+
+
+def test_labels_of_more_clusters_are_asked_for_in_proportion_to_their_rows():
+    """Labeled rows of equal logits say nothing, so clusters change nothing but the unit."""
+    logits, _ = network(rows=200)
+    equal, answers = np.ones((60, 5)), np.arange(60) % 5
+    rows = fit(logits, labeled=(equal, answers)).next_step
+    more = int(rows.split()[2])
+    assert rows.startswith(f"Labels of {more} more random rows would halve the interval")
+    source = tepid.open_source(equal, labels=answers, clusters=np.arange(60) % 13)
+    clusters = math.ceil(more * 13 / 60)
+    assert clusters != more * 13 / 60  # a part of a cluster is a whole one
+    assert fit(logits, labeled=source).next_step == (
+        f"Labels of {clusters} more random clusters would halve the interval."
+    )
+
+
+def test_only_fewer_rows_than_classes_are_reported():
+    logits, _ = network(rows=5)
+    assert not any("fewer rows" in sentence for sentence in fit(logits).warnings)
+    assert "There are fewer rows (4) than classes (5)." in fit(logits[:4]).warnings
 
 
 def test_summaries_of_sites_give_the_same_answer():
@@ -565,6 +628,20 @@ def test_the_interval_contains_the_temperature_at_every_scale(scale):
         assert t.interval[0] <= t.value <= t.interval[1]
         if options:
             assert abs(math.log(t.value / (2 * scale))) < 0.5
+
+
+@pytest.mark.parametrize(("octave", "end"), [(-6, 0), (5, 1)])
+def test_an_interval_is_not_cut_where_the_first_window_ends(octave, end):
+    """The prior of multi-label rows follows evidence that is far from T = 1: only scales differ."""
+    z = 4 * np.random.default_rng(0).normal(size=(40, 3))
+    near, far = (
+        fit(z * 2.0**power, accuracy=(0.8, 0.1), multilabel=True) for power in (octave, 2 * octave)
+    )
+    # T lies within the first window, and an end of its interval does not.
+    assert 2.0**-6 < near.value < 2.0**7
+    assert not 2.0**-6 < near.interval[end] < 2.0**7
+    found, expected = ((t.value, *t.interval) for t in (near, far))
+    assert found == pytest.approx([each / 2.0**octave for each in expected], rel=1e-3)
 
 
 def test_evidence_for_a_temperature_out_of_reach_is_refused():

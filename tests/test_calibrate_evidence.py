@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tepid
+from tests import logs
 from tests.test_calibrate import fit, network, some
 
 Z, Y = network(rows=900, classes=6)
@@ -161,6 +162,13 @@ def _broken(rows):
     return rows
 
 
+def _beyond(rows):
+    rows = rows.astype(np.float64)
+    rows[3] = np.nan  # no answer
+    rows[11, 2] = 1e300
+    return rows
+
+
 def _outside(labels):
     return np.where(np.arange(len(labels)) == 7, 6, labels)
 
@@ -172,6 +180,8 @@ def _outside(labels):
         ({"labels": _outside(Y)}, r"^labels must be in 0\.\.5, got 6 at row 7$"),
         ({"models": [ONE, _broken(ONE)]}, r"^model 2 must .* got nan for class 2 at row 11$"),
         ({"reference": _broken(ONE)}, r"^reference must .* got nan for class 2 at row 11$"),
+        ({"reference": _beyond(ONE)}, r"^reference must lie within .* below 1e\+300 at row 11$"),
+        ({"models": [ONE, _beyond(ONE)]}, r"^model 2 must lie within .*below 1e\+300 at row 11$"),
         ({"reference": _outside(Y)}, r"^reference must be .*0\.\.5.* got 6 at row 7$"),
         ({"labeled": (_broken(OLD), OLD_Y)}, r"^labeled must .* nan for class 2 at row 11$"),
         ({"source": (_broken(OLD), OLD_Y)}, r"^source must .* nan for class 2 at row 11$"),
@@ -194,6 +204,29 @@ def test_what_does_not_fit_is_named_with_its_row(options, sentence):
     with pytest.raises(tepid.InputError, match=sentence) as caught:
         tepid.calibrate(options.pop("logits"), **options)
     assert "\n" not in str(caught.value)
+
+
+# --- what another model says
+
+
+def test_the_beliefs_of_a_reference_are_shared_among_the_classes_that_are_not_masked():
+    masked, restricted = Z.copy(), ONE.copy()
+    rows, least = np.arange(0, len(Z), 2), (Z + ONE).argmin(axis=1)[::2]
+    masked[rows, least] = restricted[rows, least] = -np.inf
+    found = fit(masked, reference=ONE)
+    assert not found.warnings
+    assert_same(found, fit(masked, reference=restricted))
+    classes = fit(masked, reference=ONE.argmax(axis=1))
+    assert found.value != pytest.approx(classes.value, rel=0.1)  # the beliefs count
+
+
+def test_a_log_is_matched_with_a_log_by_its_own_ids(tmp_path):
+    (z, y), (stronger, _) = logs.answers(rows=60), logs.answers(rows=60, scale=1.0)
+    own = logs.write(tmp_path / "samples_own.jsonl", logs.samples(z, y))
+    other = logs.write(tmp_path / "samples_other.jsonl", logs.samples(stronger, y)[::-1])
+    expected = fit(z, reference=stronger)
+    assert_same(fit(own, reference=other), expected)
+    assert fit(z, reference=stronger[::-1]).value != pytest.approx(expected.value, rel=0.01)
 
 
 # --- evidence that settles little

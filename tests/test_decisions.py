@@ -205,6 +205,26 @@ def test_auc_and_average_precision_are_those_of_drawn_labels():
     )
 
 
+def test_a_class_that_is_all_but_excluded_has_an_average_precision():
+    found = _temperature(2, 1.0, (1.0, 1.0)).expected_performance(np.array([[50.0, 0.0]] * 9))
+    assert found.average_precision.value == pytest.approx(math.exp(-50))
+    assert found.roc_auc.value == pytest.approx(0.5)
+
+
+def test_a_number_without_an_interval_is_printed_alone():
+    certain = _temperature(2, 1.0, (1.0, 1.0)).expected_performance(np.array([[1000.0, 0.0]] * 9))
+    assert str(certain).splitlines()[0] == "expected accuracy: 1"
+
+
+@pytest.mark.parametrize("weight", [1e-9, 1.0, 1e9])
+def test_a_precision_that_all_rows_have_exactly_accepts_them(weight):
+    z = np.array([[2.0, 0.0]] * 7)
+    t = _temperature(2, 1.0, (1.0, 1.0))
+    (p, *_) = softmax(z, axis=1)[:, 0]
+    found = t.threshold(z, precision=float(p), sample_weight=np.full(7, weight))
+    assert found.accepted.share == 1
+
+
 def test_the_risk_at_each_threshold_is_that_of_the_accepted_rows(rows):
     curve = _temperature(5).risk_coverage(rows)
     top = [p[np.arange(len(p)), rows.argmax(axis=1)] for p in _three(rows)]
@@ -503,6 +523,15 @@ def test_split_conformal_sets_cover_as_often_as_they_guarantee():
     assert wanted - error < np.mean(found) < wanted + 1 / (n + 1) + error
 
 
+def test_the_rank_of_split_conformal_sets_does_not_depend_on_rounding():
+    z, y = _simulated(99, 5, 2.0, seed=8)
+    own = np.sort(softmax(z / TEMPERATURE, axis=1)[np.arange(99), y])
+    assert 100 * 0.56 > 56  # in floating point
+    for coverage, left_out in ((0.56, 43), (0.9, 9), (0.99, 0)):
+        found = _temperature(5).prediction_sets(z, coverage, labeled=(z, y)).conformal
+        assert found.level == pytest.approx(own[left_out], rel=1e-6)
+
+
 def test_conformal_sets_use_groups_only_if_the_labeled_rows_have_them(rows):
     t = _temperature(5, groups={"north": _temperature(5, 4.0)})
     group, labels = np.full(len(rows), "north"), rows.argmax(axis=1)
@@ -528,6 +557,7 @@ Z = np.zeros((4, 3))
         (lambda t: t.threshold(Z, precision="high"), "precision must be a number"),
         (lambda t: t.threshold(Z, precision=0.9, coverage=0.9), "got precision and coverage"),
         (lambda t: t.threshold(Z, cost=3), "cost must be a pair"),
+        (lambda t: t.threshold(Z, cost=(math.inf, 1)), "cost must be two numbers above zero"),
         (lambda t: t.threshold(Z, cost=(1, 0)), "two numbers above zero"),
         (lambda t: t.threshold(Z, labels=[0] * 4), "arguments must be among"),
         (lambda t: t.threshold(Z[:0]), "at least one row"),

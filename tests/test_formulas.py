@@ -14,6 +14,7 @@ from scipy.special import log_softmax, softmax
 import tepid
 from tepid.methods.accuracy import estimate, estimate_groups
 from tepid.methods.passes import Place, shrink_groups, shrinkage_note
+from tepid.methods.search import Question, locate
 from tepid.posterior import model
 from tepid.posterior.sums import Entropies
 from tepid.posterior.verdicts import labels_to_halve
@@ -423,6 +424,24 @@ def test_the_interval_of_temperature_scaling_is_the_sandwich(rows):
     np.testing.assert_allclose(one_pass.interval, t.interval, rtol=0.05)
 
 
+def test_the_interval_of_clustered_labels_is_the_sandwich_of_their_clusters(rows):
+    z, labels, u = rows
+    t = tepid.temperature_scaling(z, labels, sample_weight=u)
+    assert t.value > 1.5  # so that the scale of the scores matters
+    scores = label_scores(z, labels, t.value)
+    cluster = np.empty(300, np.int64)
+    cluster[np.argsort(scores)] = np.arange(300) // 10  # rows that are alike lie together
+    clustered = tepid.temperature_scaling(z, labels, sample_weight=u, clusters=cluster)
+    x = z / t.value
+    p = softmax(x, axis=1)
+    information = u @ ((p * x**2).sum(axis=1) - (p * x).sum(axis=1) ** 2)
+    error = math.sqrt(ClusterSums.of(scores, u, cluster).variance) / information
+    np.testing.assert_allclose(
+        np.log(clustered.interval) - math.log(t.value), [-1.96 * error, 1.96 * error], rtol=1e-4
+    )
+    assert clustered.interval[0] < t.interval[0]
+
+
 def test_the_interval_of_a_matched_accuracy_has_both_errors(rows):
     z, _, u = rows
     plain, known = (tepid.match_accuracy(z, a, sample_weight=u) for a in (0.7, (0.7, 0.03)))
@@ -451,6 +470,29 @@ def test_the_ends_of_the_search_follow_the_scale_of_the_logits(rows, factor):
     highest = tepid.temperature_scaling(z, z.argmin(axis=1))
     assert highest.value == 2.0 ** -min(-5, math.floor(octave) - 8)
     assert (lowest.status, highest.status) == ("at-bound", "at-bound")
+
+
+def _windows(passes, batch):
+    """The octaves of 1/T of each pass, and what is found at last."""
+    windows, total = [], None
+    while True:
+        try:
+            total = passes.send(total).of(batch)
+        except StopIteration as done:
+            return windows, done.value
+        windows.append(tuple(np.log2(total.lattice.nodes[[0, -1]])))
+
+
+@pytest.mark.parametrize("octave", [-30, 30])
+def test_each_window_of_a_search_adds_twelve_octaves_and_shares_one(rows, octave):
+    """So a T that lies at the end of a window is found, at the same cost however far it is."""
+    z, labels, _ = rows
+    batch = Batch(2.0**octave * z, labels=labels)
+    windows, (_, (reading,)) = _windows(locate(Question(labeled=True)), batch)
+    far = [(-15, -2), (-27, -14), (-39, -26)] if octave > 0 else [(1, 14), (13, 26), (25, 38)]
+    assert windows == [(-3, 2), *far]
+    exact = tepid.temperature_scaling(z, labels).value
+    assert reading.temperature / 2.0**octave == pytest.approx(exact, rel=optimum.INTERPOLATION[2])
 
 
 def test_a_counted_accuracy_is_the_posterior_under_a_uniform_prior():
@@ -624,6 +666,16 @@ def test_the_means_over_rows_are_those_of_the_softmax(rows, means):
         assert found == pytest.approx(u, abs=1e-9)
 
 
+def test_a_distance_is_solved_between_the_points_of_a_grid(means):
+    grid = np.linspace(-3, 3, 601)
+    for u in (-1.5037, -0.2049, 0.0051, 0.7013, 2.0068):
+        found = means.solve_distance(float(means.distance(u)), grid)
+        assert found == pytest.approx(u, abs=1e-9)
+    for end in (-3.0, 3.0):
+        beyond = float(means.distance(1.1 * end))
+        assert means.solve_distance(beyond, grid) == pytest.approx(end, abs=1e-9)
+
+
 def test_help_is_the_probability_that_the_truth_is_nearer_than_one(means):
     """If u0 is the truth, T helps where L(u) - M(u0) / T < L(0) - M(u0)."""
     grid = np.linspace(-2, 2, 4001)
@@ -636,6 +688,36 @@ def test_help_is_the_probability_that_the_truth_is_nearer_than_one(means):
         found = model.probability_of_help(means, density, log_t)
         assert found == pytest.approx(expected, abs=2e-3)
     assert model.probability_of_help(means, density, 0.0) == 0.0
+
+
+def _normal(place, sd):
+    return lambda u: stats.norm.logpdf(u, place, sd)
+
+
+def test_a_temperature_that_is_kept_has_no_probability_of_help(means):
+    prior, weak = _normal(0.3, 0.5), {"models": _normal(0.5, 0.2)}
+    for alone, kept in ((0.0, True), (0.4, False)):
+        for terms, models_are_weak in (({}, False), (weak, True)):
+            found = model.combine(
+                means, prior, terms, (-3.0, 3.0), alone=alone, weak_models=models_are_weak
+            )
+            assert (found.log_t, found.kept, found.identified) == (alone, kept, False)
+            helps = None if kept else model.probability_of_help(means, found.density, alone)
+            assert found.helps == helps
+    believed = model.combine(means, prior, weak, (-3.0, 3.0), alone=0.0)
+    assert (believed.identified, believed.kept) == (True, False)
+    assert believed.log_t == believed.density.quantile(0.5)
+
+
+def test_each_kind_is_in_tension_with_all_others_and_the_prior(means):
+    prior, near, far = _normal(1.0, 0.8), _normal(1.0, 0.1), _normal(-0.5, 0.1)
+
+    def tension(**terms):
+        return model.combine(means, prior, terms, (-3.0, 3.0), alone=0.0).tension
+
+    assert tension(labels=near, accuracy=far) == ("labels", "accuracy")
+    assert tension(labels=far, accuracy=near) == ("labels", "accuracy")
+    assert tension(labels=near, accuracy=near) == tension(labels=far) == ()
 
 
 def test_entropies_give_the_share_of_rows_below_a_quantile_of_others(rows):
@@ -675,5 +757,8 @@ def test_further_labels_halve_the_interval_or_none_can():
         assert needed <= more <= 1.1 * math.ceil(needed) + 1e-6
     assert labels_to_halve(0.1, 0.3) == 100
     assert labels_to_halve(0.0099, 0.3) == 1100
-    for nothing in ((0.0, 1.0), (1.0, 0.0), (math.inf, 1.0), (math.nan, 1.0), (-1.0, 1.0)):
+    for nothing in (
+        (0.0, 1.0), (1.0, 0.0), (math.inf, 1.0), (1.0, math.inf), (1e200, 1e200), (math.nan, 1.0),
+        (-1.0, 1.0),
+    ):  # fmt: skip
         assert labels_to_halve(*nothing) is None

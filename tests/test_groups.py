@@ -166,6 +166,16 @@ def test_a_group_without_a_temperature_of_its_own_gets_that_of_all():
     assert t.groups["sure"].samples == 10
 
 
+def test_groups_none_of_which_has_a_temperature_of_its_own_get_that_of_all():
+    z = Z[:300]
+    g = np.where(np.arange(300) % 3, "right", "wrong")
+    t = tepid.temperature_scaling(z, np.where(g == "right", z.argmax(1), z.argmin(1)), groups=g)
+    assert t.status == "ok"
+    for name in ("right", "wrong"):
+        assert t.groups[name].value == t.value
+        assert "alone gave no temperature (at-bound)" in t.groups[name].warnings[0]
+
+
 def test_a_group_without_labels_gets_that_of_all():
     few = np.flatnonzero(G != "field")[:400]
     named = tepid.open_source(Z[few], labels=Y[few], groups=G[few])

@@ -163,9 +163,9 @@ def test_bins_are_set_by_a_partial(rows):
     assert found.high == pytest.approx(other.high)
 
 
-@pytest.mark.parametrize("temperature", [1.0, 3.0])
-def test_tabulated_losses_give_the_excess_of_every_draw(rows, temperature):
-    y, z, _ = rows
+@pytest.mark.parametrize(("temperature", "scale"), [(1.0, 1.0), (3.0, 1.0), (3.0, 0.5)])
+def test_tabulated_losses_give_the_excess_of_every_draw(rows, temperature, scale):
+    y, z = rows[0], scale * rows[1]
     quick = excess_of_counts(y, z, temperature)
     rng = np.random.default_rng(0)
     for counts in (np.ones(len(y)), *(rng.poisson(1.0, len(y)).astype(float) for _ in range(5))):
@@ -176,6 +176,12 @@ def test_tabulated_losses_give_the_excess_of_every_draw(rows, temperature):
     lonely[np.flatnonzero(z.argmax(axis=1) != y)[:4]] = 1.0
     exact = metrics.excess_nll(y, z, temperature=temperature, sample_weight=lonely)
     assert quick(lonely) == pytest.approx(exact, abs=2e-6)
+
+
+def test_an_interval_is_of_a_thousand_draws_unless_told(rows):
+    y, _, p = rows
+    assert metrics.bootstrap(metrics.ece, y, p) == metrics.bootstrap(metrics.ece, y, p, draws=1000)
+    assert metrics.bootstrap(metrics.ece, y, p) != metrics.bootstrap(metrics.ece, y, p, draws=999)
 
 
 def test_excess_nll_has_an_interval_from_logits(rows):

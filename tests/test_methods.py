@@ -11,6 +11,7 @@ from scipy.special import log_softmax, softmax
 
 import tepid
 from tepid.lab.odds import from_odds
+from tepid.posterior.calibration import fit_methods
 from tepid.sources import open_source
 from tests import truth
 from tests.precision import CONFIDENCE, apart
@@ -322,6 +323,37 @@ def test_a_stream_that_ends_outside_its_window_is_at_the_bound(network):
     t = tepid.temperature_scaling(iter([1e-4 * z]), y)
     assert (t.status, t.value) == ("at-bound", 1 / 32)
     assert "below the range that was searched" in t.warnings[0]
+
+
+def test_sums_of_labels_that_no_temperature_fits_give_no_interval(network):
+    z = network[0][:300]
+    for worst in (z.argmin(axis=1), z.argmax(axis=1)):
+        t = tepid.temperature_scaling(tepid.summarize(z, worst))
+        assert (t.status, t.interval) == ("at-bound", None)
+
+
+def test_a_report_fits_what_each_method_fits(network):
+    z, y = network[0][:400], network[1][:400].copy()
+    y[300:] = -1
+    accuracy = (z[:300].argmax(axis=1) == y[:300]).mean()
+    found, _ = fit_methods(open_source(z, labels=y), tepid.Threads(1))
+    assert list(found) == ["temperature", "accuracy", "calibrate", "uts"]
+    for name, exact in (
+        ("temperature", tepid.temperature_scaling(z[:300], y[:300])),
+        ("accuracy", tepid.match_accuracy(z, accuracy)),
+        ("calibrate", tepid.calibrate(z)),
+        ("uts", tepid.uts(z)),
+    ):
+        assert found[name].value == pytest.approx(exact.value, rel=apart(found[name], exact)), name
+    alone, _ = fit_methods(open_source(z), tepid.Threads(1))
+    assert alone == {name: found[name] for name in ("calibrate", "uts")}
+
+
+def test_a_billion_deviations_are_the_most():
+    z = 3 * np.random.default_rng(0).normal(size=(50, 3))
+    assert tepid.uts(z, deviations=1e9).status == "not-identified"
+    with pytest.raises(tepid.InputError, match=r"deviations must be a number in 0 to 1e\+09, got"):
+        tepid.uts(z, deviations=np.nextafter(1e9, np.inf))
 
 
 def test_bad_arguments_are_named():

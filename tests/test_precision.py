@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import brentq
 
 import tepid
+from tepid.summaries.optimum import LeastLoss
 from tests import truth
 
 pytestmark = pytest.mark.filterwarnings("ignore::tepid.CalibrationWarning")
@@ -93,6 +94,34 @@ def test_a_flat_loss_is_called_so():
     assert "nearly flat" in " ".join(t.warnings)
     groups = np.where(np.arange(len(z)) % 2, "a", "b")
     assert tepid.temperature_scaling(z, y, groups=groups).status == "not-identified"
+
+
+@pytest.mark.parametrize("rows", [98, 102])
+def test_a_standard_error_of_log_t_above_five_is_no_information(rows):
+    """One label more than half is right, so the standard error is that of a share near 1/2."""
+    z, y = np.tile([2.0, 0.0], (rows, 1)), np.arange(rows) > rows // 2
+    share = 1 - y.mean()
+    odds = share / (1 - share)
+    error = 1 / np.sqrt(rows * share * (1 - share)) / np.log(odds)
+    t = tepid.temperature_scaling(z, y.astype(int))
+    assert t.value == pytest.approx(2 / np.log(odds), rel=t.precision)
+    if error < 5:
+        wide = 1.96 * error
+        assert t.status == "ok"
+        assert np.log(t.interval) - np.log(t.value) == pytest.approx([-wide, wide], rel=1e-3)
+    else:
+        assert (t.status, t.interval) == ("not-identified", None)
+
+
+@pytest.mark.parametrize("way", FITS)
+def test_a_precision_of_one_percent_is_the_last_that_identifies(way, monkeypatch):
+    z = np.random.default_rng(0).normal(size=(60, 3))
+    y = (z + np.random.default_rng(1).gumbel(size=z.shape)).argmax(axis=1)
+    for precision, status in ((0.01, "ok"), (np.nextafter(0.01, 1), "not-identified")):
+        for bound in ("precision", "interpolation"):
+            monkeypatch.setattr(LeastLoss, bound, lambda *_, stated=precision: stated)
+        t = FITS[way](z, y)
+        assert (t.status, t.precision) == (status, precision)
 
 
 def test_one_cluster_has_no_interval_but_a_temperature():

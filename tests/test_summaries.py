@@ -3,12 +3,15 @@
 import dataclasses
 import functools
 import itertools
+import math
 import operator
 
 import numpy as np
 import pytest
 
 import tepid
+from tepid.summaries import optimum
+from tepid.summaries.optimum import LeastLoss
 
 
 @pytest.fixture(scope="module")
@@ -238,6 +241,85 @@ def test_sums_that_no_rows_can_have_are_refused(rows, tmp_path, share):
     for value in (curve, below, tails, reliability):
         value.save(tmp_path / "whole.npz")
         assert type(value).load(tmp_path / "whole.npz") == value
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e6])
+def test_limits_of_sums_follow_the_weight_of_the_rows(rows, tmp_path, factor):
+    z, y = rows
+    curve, tails = factor * tepid.summaries.Curve.of(z[:50], labels=y[:50]), factor * _tails(z[:50])
+    rounded = _damaged(tails, squares=tails.total + 1e-7 * tails.weight)
+    for value in (curve, tails, rounded):
+        value.save(tmp_path / "whole.npz")
+        assert type(value).load(tmp_path / "whole.npz") == value
+    for value in (
+        _damaged(curve, confidence=np.full_like(curve.confidence, 1.5 * curve.weight)),
+        _damaged(tails, squares=tails.total + 1e-5 * tails.weight),
+    ):
+        value.save(tmp_path / "damaged.npz")
+        with pytest.raises(tepid.InputError):
+            type(value).load(tmp_path / "damaged.npz")
+
+
+def _tails(z):
+    return tepid.summaries.Tails.of(z)
+
+
+def test_a_summary_without_bins_is_refused(tmp_path):
+    none = dict.fromkeys(("count", "confidence", "correct"), np.zeros(0))
+    _damaged(tepid.summaries.Reliability.zero(), bins=0, **none).save(tmp_path / "damaged.npz")
+    with pytest.raises(tepid.InputError, match="bins"):
+        tepid.summaries.Reliability.load(tmp_path / "damaged.npz")
+
+
+@pytest.mark.parametrize("low", [-5, 0, 3])
+def test_chains_of_nodes_make_a_lattice_or_are_refused(rows, tmp_path, low):
+    lattice = tepid.summaries.Lattice.window(low, low + 4, 2)
+    curve = tepid.summaries.Curve.of(rows[0][:20], lattice=lattice)
+    curve.save(tmp_path / "whole.npz")
+    assert tepid.summaries.Curve.load(tmp_path / "whole.npz") == curve
+    nodes = sum(curve.lengths)
+    for lengths in ((1, nodes - 1), (nodes - 2, 2), (nodes // 2, nodes - nodes // 2)):
+        damaged = _damaged(curve, lengths=np.array(lengths))
+        damaged.save(tmp_path / "damaged.npz")
+        with pytest.raises(tepid.InputError, match="must make a lattice"):
+            tepid.summaries.Curve.load(tmp_path / "damaged.npz")
+
+
+def test_a_probability_equal_to_its_threshold_is_above_it():
+    """Half of the rows have one probability, half another: mean plus deviation is the larger."""
+    rng = np.random.default_rng(1)
+    for _ in range(30):
+        first, second = -rng.uniform(0.5, 4, size=2)
+        z = np.array([[0, first, second - 3], [0, first - 2, second]] * 5)
+        curve = tepid.summaries.Curve.of(z, thresholds=_tails(z).thresholds())
+        # All rows for the class that they predict, and half of them for each of the others.
+        assert curve.pairs.tolist() == [20]
+
+
+def test_values_on_a_curve_are_those_of_the_rows_up_to_both_ends(rows):
+    z, y = rows
+    lattice = tepid.summaries.Lattice.window(-3, 2, 4)
+    curve = tepid.summaries.Curve.of(z, labels=y, lattice=lattice)
+    for temperature in (2**-2.0, 2**-1.9, 2**2.9, 2**3.0):
+        log_p = z / temperature - np.logaddexp.reduce(z / temperature, axis=1, keepdims=True)
+        loss = -log_p[np.arange(len(y)), y].sum()
+        confidence = np.exp(log_p.max(axis=1)).mean()
+        assert optimum.loss_at(curve, temperature) == pytest.approx(loss, rel=1e-4)
+        assert optimum.confidence_at(curve, temperature) == pytest.approx(confidence, rel=1e-4)
+
+
+def test_a_step_and_a_root_do_not_depend_on_how_often_the_rows_count(rows):
+    z, y = rows
+    best = tepid.temperature_scaling(z, y).value
+    near = tepid.summaries.Lattice.point(best / 1.05)
+    curve = tepid.summaries.Curve.of(z, labels=y)
+    point = tepid.summaries.Curve.of(z, labels=y, lattice=near)
+    step = LeastLoss().step(point, curve)
+    assert math.log(best) == pytest.approx(math.log(best / 1.05) + step, abs=1e-4)
+    for factor in (1e-8, 1e-4, 1e4):
+        assert LeastLoss().step(factor * point, factor * curve) == pytest.approx(step, rel=1e-6)
+        found = optimum.least_loss(factor * curve).temperature
+        assert found == pytest.approx(optimum.least_loss(curve).temperature, rel=1e-9)
 
 
 def test_other_classes_are_counted(sites):
