@@ -56,6 +56,15 @@ def test_independent_rows_as_clusters_change_little():
         assert 0.99 * width(plain) < width(alone) < 1.15 * width(plain)
 
 
+@pytest.mark.parametrize("scale", [2.0**-9, 1.0, 2.0**9, 2.0**14])
+def test_clusters_of_one_row_change_little_at_any_scale(network, scale):
+    z, y = scale * network[0], np.where(np.arange(len(network[0])) < 300, network[1], -1)
+    apart = tepid.calibrate(z, y, clusters=np.arange(len(z)))
+    plain = tepid.calibrate(z, y)
+    assert apart.value == pytest.approx(plain.value, rel=0.03)
+    assert apart.interval == pytest.approx(plain.interval, rel=0.06)
+
+
 def test_names_images_and_files_give_the_same_interval(tmp_path):
     z, y = images(np.random.default_rng(3), 40, 25)
     image = tepid.calibrate(z, y, class_axis=-1)

@@ -36,7 +36,6 @@ from tepid.posterior.evidence import (
 from tepid.posterior.measured import (
     Measured,
     OlderSet,
-    labels_alone,
     sampling_error,
 )
 from tepid.posterior.model import REACH
@@ -272,6 +271,7 @@ def fit_evidence(evidence: Evidence, accuracy: Any, engine: Engine) -> Temperatu
         }
     if any(sides for _, sides in places):
         raise InputError("logits must have a T within 1e-12 to 1e12, got evidence for one beyond")
+    measured = _with_scores(evidence, measured, engine)
     posteriors = {key: each.posterior() for key, each in measured.items()}
     whole = describe(measured[None], posteriors[None])
     return whole if len(keys) == 1 else with_groups(whole, measured, posteriors)
@@ -341,13 +341,7 @@ def _second_pass(
     older: OlderSet | None,
     engine: Engine,
 ) -> dict[Key, Measured]:
-    """UTS on the thresholds of the first pass, and what needs a temperature to be summed at.
-
-    These are the entropies at the older set's temperature, and the scores of labels by cluster.
-    """
-    rows, labeled = evidence.rows, evidence.labeled
-    clustered = rows.clustered or (labeled is not None and labeled.clustered)
-    read = rows.lean(labels=clustered, clusters=clustered)
+    """UTS on the thresholds of the first pass, and the entropies at the older set's temperature."""
 
     def passes(key: Key) -> Passes[Measured]:
         methods: dict[Key, Passes[Any]] = {}
@@ -356,27 +350,38 @@ def _second_pass(
         if older is not None:
             t = older.temperature
             methods["entropies"] = one_pass(lambda b: Entropies.of(b, t), "measuring entropies")
-        if clustered and rows.labeled:
-            methods["scores"] = _scores(sums[key])
         found = yield from in_parallel(methods)
         return Measured(
             sums[key], found.get("uts", _NO_UTS), known.get(key), older, found.get("entropies"),
-            found.get("scores"), evidence.labels_each,
+            labels_each=evidence.labels_each,
         )  # fmt: skip
 
-    measured = run_by_group(passes, read, engine, tuple(sums))
-    if labeled is None or not clustered:
+    return run_by_group(passes, evidence.rows.lean(), engine, tuple(sums))
+
+
+def _with_scores(
+    evidence: Evidence, measured: dict[Key, Measured], engine: Engine
+) -> dict[Key, Measured]:
+    """The scores of labels by cluster, where there are clusters, at the temperature of labels."""
+    rows, labeled = evidence.rows, evidence.labeled
+    if not (rows.clustered or (labeled is not None and labeled.clustered)):
         return measured
-    more = run_by_group(lambda key: _scores(sums[key]), labeled, engine, tuple(sums))
-    return {
-        key: dataclasses.replace(own, scores=_plus(own.scores, more[key]))
-        for key, own in measured.items()
-    }
 
+    def passes(key: Key) -> Passes[ClusterSums]:
+        t = measured[key].temperature_of_labels
+        return one_pass(lambda batch: scores_by_cluster(batch, t), "measuring clusters")
 
-def _scores(sums: Sums) -> Passes[ClusterSums]:
-    temperature = labels_alone(sums)
-    return one_pass(lambda batch: scores_by_cluster(batch, temperature), "measuring clusters")
+    found = dict(measured)
+    for source in (rows if rows.labeled else None, labeled):
+        if source is None:
+            continue
+        read = source.lean(labels=True, clusters=True)
+        more = run_by_group(passes, read, engine, tuple(measured))
+        found = {
+            key: dataclasses.replace(own, scores=_plus(own.scores, more[key]))
+            for key, own in found.items()
+        }
+    return found
 
 
 def _uts(tails: Tails) -> Passes[Reading]:

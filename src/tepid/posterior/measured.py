@@ -42,15 +42,6 @@ _ABOVE_CHANCE, _HIGHEST = 0.005, 0.9995
 _POINTS = 1001
 
 
-def labels_alone(sums: Sums) -> float:
-    """T of the labels and a prior around 1, for what must be summed at some temperature."""
-    if sums.labeled is None:
-        return 1.0
-    nodes = sums.labeled.lattice.nodes
-    grid = np.linspace(-math.log(nodes[-1]), -math.log(nodes[0]), _POINTS)
-    return math.exp(Density.of((prior_term(None), label_term(sums.labeled)), grid).mean)
-
-
 @dataclass(frozen=True)
 class OlderSet:
     """An older labeled set: its temperature with the standard error of log T, and its entropies."""
@@ -93,9 +84,21 @@ class Measured:
             return 1.0
         if self.scores.variance is None:
             return max(1.0, labels.weight)
-        at = math.log(labels_alone(self.sums))
+        at = math.log(self.temperature_of_labels)
         information = labels.weight * RowMeans.of(labels).information(at)
         return max(1.0, self.scores.variance / information) if information else 1.0
+
+    @property
+    def temperature_of_labels(self) -> float:
+        """T of the labels and the prior, at which the scores of labels are summed; 1 without."""
+        labels = self.sums.labeled
+        if labels is None:
+            return 1.0
+        places, _ = self.places()
+        nodes = labels.lattice.nodes
+        grid = np.linspace(-math.log(nodes[-1]), -math.log(nodes[0]), _POINTS)
+        prior = prior_term(self.uts.log_t, around=places[0])
+        return math.exp(Density.of((prior, label_term(labels)), grid).mean)
 
     def readings(self) -> dict[str, list[tuple[Reading, float]]]:
         """The readings of log T by kind of evidence, with their standard deviations."""
