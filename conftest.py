@@ -54,3 +54,10 @@ pytest_collect_file = Sybil(
     patterns=["README.md", "docs/*.md"],
     fixtures=["elsewhere"],
 ).pytest()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Pages whose examples train models are slow tests."""
+    for item in items:
+        if item.path.name in {"binary.md", "gradient-boosting.md", "hugging-face.md"}:
+            item.add_marker(pytest.mark.slow)

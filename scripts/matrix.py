@@ -39,11 +39,12 @@ FORMATS = ("containers", "files")
 TORCH = ("torch", "torch_fold", "lab_networks", "lab_recipes", "lab_tables")
 NOTE = """\
 Each cell installs the built wheel into an environment of its own and runs the tests that are not
-marked slow, from a folder without `src/`. For Spark it runs all. "Lowest" installs every package of
-the core and of the cell's extras at its lower bound in `pyproject.toml`, and the newest of what
-they need in turn. In every environment `pip check` must agree and every package that the cell names
-must import. Tests that need a package which a cell does not install are skipped. The cells may come
-from several runs: each has its date, its commit and the load of the machine.
+marked slow, from a folder without `src/`. For Spark, boosted trees and Hugging Face it runs all.
+"Lowest" installs every package of the core and of the cell's extras at its lower bound in
+`pyproject.toml`, and the newest of what they need in turn. In every environment `pip check` must
+agree and every package that the cell names must import. Tests that need a package which a cell does
+not install are skipped. The cells may come from several runs: each has its date, its commit and the
+load of the machine.
 """
 # Imports one module of each distribution; tests would only be skipped if it cannot be imported.
 IMPORTS = """\
@@ -96,11 +97,12 @@ CELLS = {
     "lowest dask": Cell(("dask", "machines"), ("dask", "parquet"), lowest=True),
     "lowest spark": Cell(("spark",), ("spark",), lowest=True, slow=True),
     "lowest boosting": Cell(
-        ("boosting",), ("sklearn",), lowest=True, beside=("lightgbm", "xgboost-cpu", "pandas")
+        ("boosting",), ("sklearn",), lowest=True, slow=True,
+        beside=("lightgbm", "xgboost-cpu", "pandas"),
     ),
     "lowest torch": Cell(TORCH, ("torch", "lab", "parquet"), lowest=True, large=True),
     "lowest Hugging Face": Cell(
-        ("hugging_face", "torch_fold"), ("torch",), lowest=True, large=True,
+        ("hugging_face", "torch_fold"), ("torch",), lowest=True, large=True, slow=True,
         beside=("transformers", "datasets", "accelerate"),
     ),
     "torch": Cell(TORCH, ("torch", "lab", "parquet")),

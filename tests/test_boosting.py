@@ -19,6 +19,7 @@ import tepid
 from tepid.sklearn import CalibratedClassifier, CalibrationWarning
 from tests.needs import needed
 
+pytestmark = pytest.mark.slow
 quietly = pytest.mark.filterwarnings("ignore::tepid.sklearn.CalibrationWarning")
 
 xgboost = needed("xgboost")

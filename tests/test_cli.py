@@ -159,6 +159,7 @@ def _uts(z, y):  # noqa: ARG001  # one signature
     return tepid.uts(z)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "fit"),
     [
@@ -425,6 +426,7 @@ def test_too_many_rows_are_scored_by_sums_alone(tepid_here):
     assert printed["after"]["nll"] == pytest.approx(np.log(classes), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_an_infinite_measure_is_null_in_json(tepid_here):
     np.save("p.npy", [[1.0, 0.0], [0.5, 0.5]])
     np.save("y.npy", [1, 0])
@@ -436,6 +438,7 @@ def test_an_infinite_measure_is_null_in_json(tepid_here):
 # --- calibrators of more than one number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [pytest.param(m, marks=SLOW.get(m, ())) for m in METHODS])
 def test_fit_apply_and_score_take_every_method(method, made, tepid_here):
     z, y = made
@@ -467,6 +470,7 @@ def test_fit_says_what_a_method_does_to_the_accuracy(tepid_here):
 # --- compare
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["csv", "latex", "json", "table"])
 def test_compare_prints_in_every_form(form, tepid_here):
     line = ("compare", "both.npz", "--splits", "2", "--methods", "uncalibrated,temperature,vector")
@@ -489,6 +493,7 @@ def test_compare_prints_in_every_form(form, tepid_here):
         assert f"{best:.4f} ±" in out.split(" *")[0]
 
 
+@pytest.mark.slow
 def test_compare_says_what_it_left_out(tepid_here):
     code, out, err = tepid_here("compare", "both.npz", "--splits", "1", "--methods", "all")
     assert code == 0
@@ -931,6 +936,7 @@ def _ran(result, *names):
     return err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stem", [*HOSTILE, LONG])
 def test_names_of_files_are_printed_as_they_are(stem, hostile, tepid_here):
     name = hostile(stem)

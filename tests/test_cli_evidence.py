@@ -119,6 +119,7 @@ ALL = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", EVIDENCE)
 def test_each_kind_of_evidence_and_all_together_count_as_in_the_library(options, run):
     printed = _printed(run, f"fit z.npy {ALL if options == 'all' else options} -o t.json")
@@ -128,6 +129,7 @@ def test_each_kind_of_evidence_and_all_together_count_as_in_the_library(options,
     assert set(printed) >= {"verdict", "reason", "next_step", "evidence", "tension", "helps"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "accuracy"),
     [

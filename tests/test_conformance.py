@@ -116,6 +116,7 @@ def test_every_question_is_answered_exactly(question):
         assert fit().status == "at-bound"
 
 
+@pytest.mark.slow
 def test_the_script_finds_every_answer_right(monkeypatch):
     root_folder = Path(__file__).parents[1]
     for folder in ("tests", "scripts"):

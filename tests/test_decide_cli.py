@@ -214,6 +214,7 @@ def test_outputs_that_cannot_be_written_are_refused(tepid_here):
 # The benchmark ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_benchmark_measures_every_row_on_sets_of_ones_own(tmp_path):
     sets, rng = tmp_path / "sets", np.random.default_rng(3)
     sets.mkdir()

@@ -17,6 +17,7 @@ from tests.needs import same_kernels
 from tests.posterior_truth import Oracle
 from tests.scripts import benchmark
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "benchmarks" / "evidence.py"
 RESULTS = ROOT / "benchmarks" / "results"
@@ -217,7 +218,6 @@ def _evidence(collection, cases, name):
     return z, [*found, kinds]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", SIX)
 def test_every_kind_of_evidence_agrees_with_an_independent_posterior(folders, name):
     cases = benchmark("evidence_cases")
@@ -236,7 +236,6 @@ def test_every_kind_of_evidence_agrees_with_an_independent_posterior(folders, na
         assert set(found.tension) == exact.tension
 
 
-@pytest.mark.slow
 def test_six_sets_give_the_committed_figures(folders, tmp_path):
     _run(folders, tmp_path, "--sets", ",".join(SIX))
     committed, found = _table(RESULTS), _table(tmp_path)

@@ -439,6 +439,7 @@ def _write_tall(path, kind, table):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "npy", "h5", "parquet", "feather"])
 def test_memory_does_not_grow_with_the_file(kind, tmp_path):
     pa = needed("pyarrow")
@@ -514,6 +515,7 @@ def test_files_of_a_file_system_are_read_alone_and_together(kind, made, tmp_path
     _close(tepid.uts(source), tepid.uts(made[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in written.EVERY if kind != "zarr"])
 def test_files_of_a_web_server_are_read(kind, made, served):
     folder, url = served

@@ -320,6 +320,7 @@ def test_every_method_merges_over_five_workers(name, groups):
         assert five.groups[site].value == pytest.approx(one.groups[site].value, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 @settings(max_examples=6)
 @given(data=st.data())
@@ -368,6 +369,7 @@ def tables(tmp_path, monkeypatch):
     return z, y, g
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "labels", "groups"),
     [

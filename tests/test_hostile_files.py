@@ -84,6 +84,7 @@ except tepid.InputError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", WRITERS)
 @pytest.mark.parametrize("moment", ["iteration", "opened", "batch", "pass"])
 def test_a_file_that_is_truncated_while_it_is_read_is_refused(ending, moment, work):

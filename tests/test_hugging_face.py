@@ -18,7 +18,10 @@ from torch import nn  # noqa: E402  # only where torch is there
 from tepid.torch import Calibrated, calibrate  # noqa: E402
 from tests import text_classifier as text  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore::tepid.torch.CalibrationWarning")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::tepid.torch.CalibrationWarning"),
+]
 
 ROWS = 300
 

@@ -548,6 +548,7 @@ def replaced(record, path, value):
     return copy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["harness", *FORMATS])
 def test_hostile_values_anywhere_are_read_or_refused_in_a_sentence(tmp_path, name, rng):
     columns = None if name == "harness" else LETTERS

@@ -273,6 +273,7 @@ def test_tails_are_drawn_as_their_thresholds(network):
     assert ax.get_xlabel() == "threshold of UTS"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("figures")
 def test_a_thousand_classes_are_not_all_named():
     ax = plots.classes(np.arange(1000))
@@ -292,6 +293,7 @@ DRAWN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_picture_is_drawn_on_the_axes_that_are_given_or_on_new_ones(
     name, made, curve, figures, tmp_path

@@ -105,6 +105,7 @@ def _same(a, b):
         assert a == (pytest.approx(b, rel=1e-6, abs=1e-9) if isinstance(b, float) else b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labeled", [True, False])
 @pytest.mark.parametrize("seed", range(8))
 def test_a_report_does_not_depend_on_the_batches(page, labeled, seed):
@@ -748,6 +749,7 @@ def test_a_picture_is_known_by_its_content_and_only_whole(kind, shown, tmp_path)
         assert shown(_in_folder(tmp_path / "pictures", damaged))[0] is None
 
 
+@pytest.mark.slow
 def test_a_png_is_whole_if_its_checksums_are(shown, tmp_path):
     content, _ = shown({0: np.zeros((5, 5), np.uint8)})
     assert shown(_in_folder(tmp_path / "pictures", content))[0] == content
@@ -907,6 +909,7 @@ def test_the_demo_data_give_a_small_report(tmp_path):
     assert (tmp_path / "r.html").stat().st_size < 200_000
 
 
+@pytest.mark.slow
 def test_a_thousand_classes_stay_below_three_megabytes(tmp_path, rng):
     z = 4 * rng.normal(size=(3000, 1000)).astype(np.float32)
     y = z.argmax(axis=1)
@@ -947,6 +950,7 @@ def test_the_same_rows_give_the_same_bytes_however_they_come(tmp_path, network):
         assert other.data["classes"] == shown[0].data["classes"]
 
 
+@pytest.mark.slow
 def test_real_sets_give_readable_reports(page, shared):
     made = page(shared / "densenet40_cifar100.npz", labels=shared / "densenet40_cifar100.npz")
     assert "Use T = 1.446." in made.said.replace("\u00a0", " ")

@@ -89,6 +89,7 @@ def test_a_class_axis_stays_where_it_is(method, axis, fitted, rng):
     np.testing.assert_allclose(flat_again, fitted[method](flat), rtol=1e-6)
 
 
+@pytest.mark.slow
 @every_method
 def test_a_class_axis_is_fitted_like_flat_rows(method):
     z, y = drifted(600, 3)
@@ -197,6 +198,7 @@ def test_what_cannot_be_fitted_is_refused(method):
 # --- weights
 
 
+@pytest.mark.slow
 @every_method
 def test_a_whole_weight_is_as_good_as_repeated_rows(method, rng):
     z, y = drifted(400, 3)
@@ -207,6 +209,7 @@ def test_a_whole_weight_is_as_good_as_repeated_rows(method, rng):
     assert np.abs(FITS[method](z, y)(z) - weighted(z)).max() > 1e-3
 
 
+@pytest.mark.slow
 @every_method
 def test_rows_of_zero_weight_change_nothing(method):
     z, y = drifted(400, 3)
@@ -218,6 +221,7 @@ def test_rows_of_zero_weight_change_nothing(method):
     assert c.samples == kept.samples == int(u.sum())
 
 
+@pytest.mark.slow
 @every_method
 def test_the_order_of_rows_changes_nothing(method, rng):
     z, y = drifted(400, 3)
@@ -263,6 +267,7 @@ def test_a_class_absent_from_the_labels_is_said(method):
     assert method == "ensemble" or p[:, 2].mean() < 0.05
 
 
+@pytest.mark.slow
 @every_method
 def test_a_masked_class_keeps_nothing(method, rng):
     z, y = drifted(900, 4)
@@ -286,6 +291,7 @@ def test_a_class_masked_in_every_row_is_as_good_as_none(method):
     np.testing.assert_allclose(np.delete(p, 2, axis=1), without, atol=2e-4)
 
 
+@pytest.mark.slow
 @every_method
 @pytest.mark.parametrize("scale", [1e6, 1e-6, 1e30])
 def test_logits_of_any_scale_give_probabilities(method, scale):

@@ -47,6 +47,7 @@ def _write(path, header, members):
             archive.writestr(f"{name}.npy", file.getvalue())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_saved_calibrator_comes_back_to_the_last_bit(method, fitted, tmp_path):
     path = tmp_path / "c.npz"

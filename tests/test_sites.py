@@ -106,6 +106,7 @@ def test_some_rows_and_columns_of_a_table_are_summarized(run):
     assert found["temperature"] == pytest.approx(whole.value, rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -128,6 +128,7 @@ def _evidence(z, y):
     ]
 
 
+@pytest.mark.slow
 @quietly
 @pytest.mark.parametrize("number", range(8))
 def test_each_argument_is_its_evidence(network, number):
@@ -423,6 +424,7 @@ def test_a_known_accuracy_calibrates_it_without_labels(trained):
     assert after < before / 3
 
 
+@pytest.mark.slow
 @quietly
 def test_it_is_the_method_on_the_logits_of_the_classifier(trained):
     estimator, X, y = trained

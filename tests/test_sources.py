@@ -203,6 +203,7 @@ def test_the_batches_of_a_function_are_the_whole(made, data):
         assert max(len(b.logits) for b in read) <= rows
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_halves_are_the_even_and_the_odd_rows_whatever_the_batches(made, data):
     z, y = made

@@ -529,6 +529,7 @@ def test_a_child_forked_while_a_thread_works_does_not_wait_for_a_lock():
         thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::tepid.errors.ProbabilityWarning")
 @given(z=strategies.logits(), seed=st.integers(0, 99), scale=st.sampled_from([1e-3, 1.0, 1e6]))
 def test_every_summary_that_can_be_made_can_be_loaded(tmp_path_factory, z, seed, scale):

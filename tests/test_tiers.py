@@ -56,6 +56,7 @@ def logits(tmp_path, network):
 # --- what a small run imports
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [("--help",), ("fit", "--help"), ("fit", "{logits}", "-o", "{folder}/t.json"),
@@ -168,6 +169,7 @@ def test_a_compiler_that_is_switched_off_is_not_used():
     assert err.count("NUMBA_DISABLE_JIT switches numba off") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
 def test_a_damaged_cache_is_named_and_not_used(suffix, tmp_path):
     pytest.importorskip("numba")
@@ -186,6 +188,7 @@ def test_a_damaged_cache_is_named_and_not_used(suffix, tmp_path):
     assert "InputError: TEPID_KERNELS=numba is not possible" in err
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_is_said_once_and_numba_compiles(tmp_path):
     pytest.importorskip("numba")
     nowhere = {"HOME": "/dev/null", "XDG_CACHE_HOME": "/dev/null"}
@@ -197,6 +200,7 @@ def test_a_cache_that_cannot_be_written_is_said_once_and_numba_compiles(tmp_path
     assert not found["writable"]
 
 
+@pytest.mark.slow
 def test_a_user_without_a_home_can_use_an_installation_that_cannot_be_written(tmp_path):
     """As in a container that runs with any user number."""
     homeless = (

@@ -143,6 +143,7 @@ def both(rows, rival):
     return torch.cat([rows, torch.from_numpy(rival)], dim=1)
 
 
+@pytest.mark.slow
 def test_every_kind_of_evidence_finds_what_the_function_finds(network, both, rival):
     z, y = network
     labeled, old = (z[:50], y[:50]), (z[1000:3000], y[1000:3000])
@@ -567,6 +568,7 @@ def test_a_model_may_write_every_answer_into_the_same_memory(rows, matched):
     assert found.value == pytest.approx(matched, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spill", [False, True])
 def test_no_more_than_a_few_batches_are_held_at_once(rng, spill):
     data = [torch.from_numpy(rng.normal(size=(1000, 50)).astype(np.float32)) for _ in range(100)]
@@ -891,6 +893,7 @@ def test_it_compiles_as_one_graph(rows, backend):
     torch.compiler.reset()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # torch.export's own, of its own parts
 def test_it_exports_with_the_temperature_inside(rows):
     calibrated = Calibrated(nn.Linear(12, 12).eval(), _temperature()).eval()
@@ -926,6 +929,7 @@ def several():
     return torch.tensor(z * EACH, dtype=torch.float32), torch.from_numpy(y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("multilabel", [True, "per-label"])
 @pytest.mark.parametrize("kind", [torch.int64, torch.float32])
 def test_the_temperatures_of_labels_are_those_of_the_function(several, multilabel, kind):
@@ -948,6 +952,7 @@ def test_the_temperatures_of_labels_are_those_of_the_function(several, multilabe
     torch.testing.assert_close(torch.sigmoid(found(z)), found.calibration(z), atol=1e-6, rtol=0)
 
 
+@pytest.mark.slow
 def test_multilabel_takes_every_kind_of_evidence(several):
     z, y = several
     model, other, strong = nn.Identity(), _Scaled(0.8), _Scaled(0.5)
@@ -1103,6 +1108,7 @@ def test_an_image_is_the_unit_of_the_interval(batch_size, spill):
 # The warm-up.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 37, 1000, 4000])
 def test_the_first_rows_fix_the_temperature_however_they_are_batched(rows, batch):
     serving = _warmup(samples=1500)
@@ -1541,6 +1547,7 @@ def _short(value):
     return f"{value:.1e}".replace("e-0", "e-")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["torch_calibrate", "torch_warmup"])
 def test_the_examples_run(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

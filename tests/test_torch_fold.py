@@ -121,6 +121,7 @@ def test_modes_and_random_numbers_are_as_before(images):
 # The record.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("again", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m)), fold])
 def test_folding_again_replaces_the_temperature(model, images, again):
     before = _logits(model, images)
@@ -460,6 +461,7 @@ def test_a_temperature_of_a_folded_models_outputs_is_multiplied(model, images):
     assert recorded(folded) == {"head": pytest.approx(3.4)}
 
 
+@pytest.mark.slow
 def test_wrappers_are_taken_off(model, images):
     expected = _logits(model, images) / 2
     for wrapped in (torch.compile(model, backend="eager"), nn.DataParallel(model)):
@@ -471,6 +473,7 @@ def test_wrappers_are_taken_off(model, images):
 # Deployment: the same probabilities everywhere.
 
 
+@pytest.mark.slow
 def test_folded_wrapped_exported_and_compiled_models_agree(model, images, tmp_path):
     onnxruntime = needed("onnxruntime")
     t = _temperature(1.7)
@@ -542,6 +545,7 @@ def text():
     return pytest.importorskip("tests.text_classifier")
 
 
+@pytest.mark.slow
 def test_a_folded_model_works_in_a_pipeline_and_records_its_temperature(text, tmp_path, rng):
     model, tokenizer = text.model(), text.tokenizer()
     sentences = text.texts(20, rng)

@@ -565,6 +565,7 @@ def _written(rows, u):
     return ["--sample-weight", "u.npy"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.usefixtures("folder")
 def test_the_command_line_counts_weights_as_the_library_does(name, tepid_here):
@@ -598,6 +599,7 @@ def test_the_command_line_counts_weights_in_other_methods(method, tepid_here):
     _assert_same(found, fit(ROWS.take(np.repeat(np.arange(N), u)), None), repeated=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [[], ["--accuracy", "0.9"], ["--method", "uts"], ["--method", "temperature"]]
 )
