@@ -325,6 +325,8 @@ def test_wrong_names_of_classes_are_refused(command, names, sentence, made, tepi
     for data in (["z.npy"], ["z.parquet", "--columns", "logits"]):
         assert tepid_here(command, *data, *given) == (2, "", f"tepid: {sentence}\n")
     assert not Path("out.csv").exists()
+    code, _, err = tepid_here("fit", "z.parquet", "--columns", "logits", "--classes", names)
+    assert (code, err) == (2, f"tepid: {sentence.removeprefix('--')}\n")
 
 
 @pytest.mark.parametrize("command", ["decide", "sets"])
