@@ -1019,3 +1019,47 @@ def test_names_of_models_and_tensors_are_printed_as_they_are(stem, hostile, tepi
     onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8), name(".onnx"))
     line = ("onnx", name(".onnx"), "-c", name(".json"), "-o", name(".out.onnx"))
     _ran(tepid_here(*line), f"wrote {name('.out.onnx')}", f"its output {stem!r} gave logits")
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (MemoryError(), "tepid: the command needs more memory than there is"),
+        (RecursionError(), "tepid: folders and values must not be nested this deep"),
+    ],
+)
+def test_too_little_memory_and_too_deep_a_nesting_are_one_sentence(
+    error, sentence, tepid_here, monkeypatch
+):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(tepid, "calibrate", fail)
+    code, out, err = tepid_here("fit", "z.npy")
+    assert (code, out) == (2, "")
+    assert err.startswith(sentence)
+    assert err.count("\n") == 1
+
+
+def test_a_number_of_threads_that_is_none_is_refused(tepid_here, monkeypatch):
+    line = ("apply", "cal.json", "z.npy", "-o", "new.npy")
+    for threads in ("-5", "0"):
+        code, _, err = tepid_here(*line, "--threads", threads)
+        assert code == 2
+        assert f"threads must be a whole number in 1 to 256, got {threads}" in err
+    monkeypatch.setenv("TEPID_THREADS", "abc")
+    code, _, err = tepid_here(*line)
+    assert code == 2
+    assert "TEPID_THREADS must be a whole number in 1 to 256, got 'abc'" in err
+    assert not Path("new.npy").exists()
+
+
+def test_a_table_of_the_lab_does_not_replace_what_it_reads(tepid_here):
+    Path("runs/one").mkdir(parents=True)
+    np.savez("runs/lenet5_mnist.npz", logits=np.load("z.npy"), labels=np.load("y.npy"))
+    Path("runs/one/run.json").write_text("{}")
+    for path in ("runs/lenet5_mnist.npz", "runs/one/run.json"):
+        before = Path(path).read_bytes()
+        code, _, err = tepid_here("lab", "table", "runs", "--seeds", "2", "-o", path)
+        assert (code, err) == (2, f"tepid: output must not be one of the inputs, got {path}\n")
+        assert Path(path).read_bytes() == before

@@ -342,6 +342,14 @@ def test_an_id_that_is_there_twice_is_refused(run, refused):
     assert rows[0]["id"] in refused("fit z.npy --labels to_label.csv")
 
 
+@pytest.mark.parametrize("key", ["007", "٣", "-0", "9" * 20, "9" * 5000])
+def test_an_id_that_is_no_row_number_is_refused_by_ask_as_by_fit(key, refused):
+    Path("known.csv").write_text(f"id,label\n7,1\n{key},2\n", encoding="utf-8")
+    for line in ("ask z.npy -n 3 --labels known.csv -o more.csv", "fit z.npy --labels known.csv"):
+        assert "must have the ids of rows of z.npy, got" in refused(line)
+    assert not Path("more.csv").exists()
+
+
 def test_labels_by_id_go_with_calibrate_alone(run, refused):
     run("ask z.npy -n 10 -o to_label.csv")
     _answer("to_label.csv")

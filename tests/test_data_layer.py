@@ -1,5 +1,6 @@
 """The data layer against its known defects: columns, files, outputs, hostile bytes and units."""
 
+import errno
 import importlib.util
 import itertools
 import json
@@ -487,6 +488,58 @@ def test_every_row_counts_once(data, loop, tepid_here):
     t = tepid.uts(data)
     assert (t.samples, t.value) == (len(Z), _same(tepid.uts(Z).value))
     assert _json(tepid_here("fit", data, "--json"))["samples"] == len(Z)
+
+
+@pytest.mark.parametrize("data", ["data", "data/**/*.npy", "data/**"])
+def test_links_to_folders_are_followed(data):
+    first, *rest = TABLE.parts()
+    for part, name in zip(
+        (first, *rest), ("data/0.npy", *(f"else/{k}.npy" for k in (1, 2, 3))), strict=True
+    ):
+        _put(Path(name))
+        np.save(name, part.logits)
+    np.save("above.npy", Z)
+    Path("data/link").symlink_to("../else", target_is_directory=True)
+    Path("data/above").symlink_to("..", target_is_directory=True)  # contains the link
+    t = tepid.uts(data)
+    assert (t.samples, t.value) == (len(Z), _same(tepid.uts(Z).value))
+
+
+@pytest.mark.parametrize("data", ["data", "data/**/*.npy", "data/*/*.npy", "data/*/0.npy"])
+def test_a_folder_that_cannot_be_read_is_an_error(data, monkeypatch):
+    for name in ("data/a/0.npy", "data/b/0.npy"):
+        _put(Path(name))
+        np.save(name, Z)
+    scan, access = os.scandir, os.access
+
+    def denied(path):
+        return Path(path) == Path("data/b")
+
+    def refuse(path):
+        if denied(path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return scan(path)
+
+    # Root may read every folder.
+    monkeypatch.setattr(os, "scandir", refuse)
+    monkeypatch.setattr(os, "access", lambda path, mode: not denied(path) and access(path, mode))
+    sentence = "data/b must be a folder that can be read, got permission denied"
+    with pytest.raises(tepid.InputError, match=sentence):
+        tepid.uts(data)
+    with pytest.raises(tepid.InputError, match=sentence):
+        tepid.uts("data/b")
+
+
+def test_a_path_that_is_only_a_member_is_refused():
+    with pytest.raises(tepid.InputError, match="logits file must be a path, got #"):
+        tepid.uts("#")
+
+
+def test_a_server_that_cannot_be_reached_is_no_missing_file():
+    pytest.importorskip("aiohttp")
+    pytest.importorskip("fsspec")
+    with pytest.raises(tepid.InputError, match=r"cannot be opened: .*connect"):
+        tepid.uts("http://127.0.0.1:1/z.npy")
 
 
 # --- 11: hostile bytes

@@ -276,3 +276,96 @@ def test_the_page_prints_what_the_threshold_is():
     known[asked] = data["labels"][asked]
     found = tepid.calibrate(data["logits"], known).threshold(data["logits"], precision=0.95)
     assert f"```text\n{found}\n```" in page
+
+
+# --- names of classes
+
+
+def test_a_list_of_names_may_be_longer_than_the_name_of_a_file(tepid_here):
+    names = ",".join(name * 40 for name in NAMES)
+    for command in ("decide", "sets"):
+        given = ("-c", "calibration.json", "--classes", names, "-o", f"{command}.csv")
+        assert tepid_here(command, "z.npy", *given)[0] == 0
+        assert NAMES[0] * 40 in Path(f"{command}.csv").read_text()
+    given = ("--classes", names, "-o", "fit.json")
+    assert tepid_here("fit", "z.npy", *given)[0] == 0
+    assert tepid_here("ask", "z.npy", "--classes", names, "-o", "ask.csv")[0] == 0
+
+
+def test_a_list_of_label_columns_may_be_longer_than_the_name_of_a_file(made, tepid_here):
+    z, _ = made
+    columns = {f"{kind}{'x' * 80}{k}": z[:, k] for k in range(4) for kind in ("z", "y")}
+    table = {name: v if name[0] == "z" else v > 0 for name, v in columns.items()}
+    with Path("many.csv").open("w") as file:
+        print(*table, sep=",", file=file)
+        for row in zip(*table.values(), strict=True):
+            print(*(f"{value:.6g}" for value in row), sep=",", file=file)
+    logits, labels = (",".join(name for name in table if name[0] == kind) for kind in "zy")
+    Path("t.json").touch()
+    given = ("--multilabel", "--columns", logits, "--labels", labels, "-o", "t.json")
+    code, _, err = tepid_here("fit", "many.csv", *given)
+    assert code == 0, err
+
+
+@pytest.mark.parametrize("command", ["decide", "sets", "performance", "ask"])
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        ("a,b", "--classes must name the 4 classes of the logits, got 2 names"),
+        ("a,b,c,d,e", "--classes must name the 4 classes of the logits, got 5 names"),
+        ("a,b,a,d", "--classes must have different names, got 'a' twice"),
+    ],
+)
+def test_wrong_names_of_classes_are_refused(command, names, sentence, made, tepid_here):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pa.table({"logits": list(made[0])}), "z.parquet")
+    given = ["--classes", names]
+    given += [] if command == "ask" else ["-c", "calibration.json"]
+    given += [] if command == "performance" else ["-o", "out.csv"]
+    for data in (["z.npy"], ["z.parquet", "--columns", "logits"]):
+        assert tepid_here(command, *data, *given) == (2, "", f"tepid: {sentence}\n")
+    assert not Path("out.csv").exists()
+    code, _, err = tepid_here("fit", "z.parquet", "--columns", "logits", "--classes", names)
+    assert (code, err) == (2, f"tepid: {sentence.removeprefix('--')}\n")
+
+
+@pytest.mark.parametrize("command", ["decide", "sets"])
+def test_the_file_of_class_names_is_not_overwritten(command, tepid_here):
+    Path("names.csv").write_text("\n".join(NAMES))
+    given = ("-c", "calibration.json", "--classes", "names.csv", "-o", "names.csv")
+    code, _, err = tepid_here(command, "z.npy", *given)
+    assert (code, err) == (2, "tepid: output must not be one of the inputs, got names.csv\n")
+    assert Path("names.csv").read_text().split() == NAMES
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_text_that_utf8_cannot_hold_is_refused(ending, made, tepid_here):
+    z, _ = made
+    ids = [str(row) for row in range(len(z))]
+    ids[5] = "a\ud800"
+    np.savez("odd.npz", logits=z, id=np.array(ids))
+    sentence = r"id must be text that UTF-8 can hold, got 'a\ud800' at row 5"
+    given = ("-c", "calibration.json", "--ids", "id", "-o", f"out.{ending}")
+    for command in ("decide", "sets"):
+        assert tepid_here(command, "odd.npz", *given) == (2, "", f"tepid: {sentence}\n")
+    given = ("--ids", "id", "-n", "600", "-o", "out.csv")
+    assert tepid_here("ask", "odd.npz", *given)[::2] == (2, f"tepid: {sentence}\n")
+    names = ("-c", "calibration.json", "--classes", "a,b,c,\udcff", "-o", f"out.{ending}")
+    for command, column in (("decide", "prediction"), ("sets", "set")):
+        code, _, err = tepid_here(command, "z.npy", *names)
+        assert (code, f"tepid: {column} must be text that UTF-8 can hold" in err) == (2, True)
+    assert not Path(f"out.{ending}").exists()
+
+
+def test_control_characters_do_not_reach_the_terminal(tepid_here):
+    saved = json.loads(Path("calibration.json").read_text())
+    Path("odd.json").write_text(json.dumps(saved | {"reason": "\x1b[31mred\x07\nforged"}))
+    for line in (
+        ("apply", "odd.json", "z.npy", "-o", "p.npy"),
+        ("decide", "z.npy", "-c", "odd.json"),
+    ):
+        code, out, err = tepid_here(*line)
+        assert code == 0
+        assert r"\x1b[31mred\x07\nforged" in out + err
+        assert not {"\x1b", "\x07"} & set(out + err)

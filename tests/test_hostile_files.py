@@ -181,6 +181,21 @@ def test_a_socket_and_a_device_are_refused(work, tepid_here):
     assert "got a device" in _refused(tepid_here("fit", "zero.csv"))
 
 
+@pytest.mark.parametrize("scheme", ["file", "local"])
+def test_a_fifo_behind_a_url_is_refused(work, scheme, tepid_here):
+    pytest.importorskip("fsspec")
+    (work / "z.zarr").mkdir()
+    for name in ("z.npy", "z.csv", "z.zarr/c"):
+        os.mkfifo(work / name)
+    signal.alarm(60)
+    try:
+        for name in ("z.npy", "z.csv", "z.zarr"):
+            error = _refused(tepid_here("fit", f"{scheme}://{work}/{name}"))
+            assert "must be a regular file, got a FIFO or pipe" in error
+    finally:
+        signal.alarm(0)
+
+
 def test_standard_input_is_refused_unless_it_is_a_file():
     tepid.temperature_scaling(Z, Y).save("t.json")
     command = [sys.executable, "-c", "import tepid; print(tepid.load('/dev/stdin').samples)"]

@@ -153,6 +153,38 @@ def test_lesions_are_read_from_an_archive_of_small_photographs(tmp_path):
         _lesions(tmp_path / "bare.npz", 16, 0, keep_lesions=True)
 
 
+def test_an_archive_that_holds_something_else_is_refused(tmp_path):
+    x, y, kinds = np.zeros((4, 16, 16, 3), np.uint8), np.zeros(4, int), np.array(["a", "b"])
+    np.savez(tmp_path / "whole.npz", x=x, y=y, classes=kinds)
+    whole = (tmp_path / "whole.npz").read_bytes()
+    for name, data in (("empty", b""), ("text", b"hello"), ("half", whole[: len(whole) // 2])):
+        (tmp_path / f"{name}.npz").write_bytes(data)
+    np.save(tmp_path / "x.npy", x)
+    others = {
+        "objects": {"x": np.array([{}], object)},
+        "floats": {"x": x.astype(float)},
+        "flat": {"x": x.reshape(4, -1)},
+        "short": {"y": y[:3]},
+        "beyond": {"y": y + 2},
+        "words": {"y": np.array(["q"] * 4)},
+        "number": {"classes": np.array(2)},
+        "lesions": {"lesion": y[:3]},
+    }
+    for name, changed in others.items():
+        np.savez(tmp_path / f"{name}.npz", **{"x": x, "y": y, "classes": kinds} | changed)
+    names = ["x.npy", *(f"{name}.npz" for name in ("empty", "text", "half", *others))]
+    for name in names:
+        with pytest.raises(tepid.InputError, match=name):
+            _lesions(tmp_path / name, 16, 0, keep_lesions=False)
+
+
+@pytest.mark.parametrize("text", ["", "image,a,b\np,1,x\n", "image,a,b\n\n"])
+def test_a_truth_that_is_no_table_is_refused(tmp_path, text):
+    (tmp_path / "x_GroundTruth.csv").write_text(text)
+    with pytest.raises(tepid.InputError, match=r"x_GroundTruth\.csv"):
+        _lesions(tmp_path, 16, 0, keep_lesions=False)
+
+
 def test_a_challenge_that_is_not_whole_is_refused(tmp_path):
     folder = laboratory.write_lesions(tmp_path, rows=14)
     next(folder.rglob("ISIC_0024003.jpg")).unlink()

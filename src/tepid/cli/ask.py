@@ -1,7 +1,6 @@
 """`tepid ask`: a random sample of rows for a person to label."""
 
-import csv
-import io
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +14,9 @@ from tepid.cli.options import FileOptions
 if TYPE_CHECKING:
     from tepid.sources import Source
     from tepid.validation import Array
+
+# As `tepid fit` compares ids: as text, in which 007 is not row 7.
+_ROW_NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 
 
 def ask(
@@ -83,7 +85,7 @@ def _known_labels(path: Path, ids: "Array | None", logits: str) -> dict[int, str
     place = {} if ids is None else {key: row for row, key in enumerate(ids.tolist())}
     found = {}
     for key, label in zip(answers.ids.tolist(), answers.labels.tolist(), strict=True):
-        row = int(key) if ids is None and key.isdecimal() else place.get(key)
+        row = int(key) if ids is None and _ROW_NUMBER.fullmatch(key) else place.get(key)
         if row is None:
             raise _unknown_id(path, key, logits)
         found[row] = label
@@ -139,12 +141,7 @@ def _read_lines(path: Path, rows: int) -> list[str]:
 
 
 def _write(out: Path, table: list[dict[str, str]]) -> None:
-    from tepid.store import atomic_write  # noqa: PLC0415  # NumPy, only when asked
+    import numpy as np  # noqa: PLC0415  # only when asked
 
-    text = io.StringIO()
-    columns = dict.fromkeys(name for row in table for name in row)
-    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(table)
-    with atomic_write(out) as file:
-        file.write(text.getvalue().encode())
+    columns = {name: np.array([row[name] for row in table], object) for name in table[0]}
+    tepid.sources.write_table(out, iter([columns]))

@@ -1,13 +1,14 @@
 """What reaches the screen: lines, tables, JSON, notes on standard error, and progress.
 
-Text is printed as it is. File names contain brackets and colons, which are neither markup nor
-emoji codes here.
+Text is printed as it is, except that control characters are escaped. File names contain brackets
+and colons, which are neither markup nor emoji codes here.
 """
 
 import contextlib
 import functools
 import json
 import math
+import re
 import sys
 import threading
 import warnings
@@ -24,22 +25,33 @@ if TYPE_CHECKING:  # rich takes longer to import than NumPy; what prints JSON do
     from rich.table import Table
     from rich.text import Text
 
+# All control characters but tabs and line breaks.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Work that is done sooner shows no progress bar, which would only flash.
 _SECONDS_BEFORE_PROGRESS = 1.5
 
 
 def console(*, stderr: bool = False) -> "Console":
     """A console without markup; tables in a pipe may be 160 columns wide."""
-    from rich.console import Console  # noqa: PLC0415  # see above
+    from rich import console, text  # noqa: PLC0415  # see above
+
+    class Plain(console.Console):
+        def render_str(self, text: str, **options: Any) -> text.Text:
+            return super().render_str(escape(text), **options)
 
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else 160
-    return Console(width=width, stderr=stderr, highlight=False, markup=False, emoji=False)
+    return Plain(width=width, stderr=stderr, highlight=False, markup=False, emoji=False)
+
+
+def escape(text: str) -> str:
+    """Control characters as Python writes them: what a file holds must not steer a terminal."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def print_line(text: str) -> None:
     """Print a line of text, which the terminal may wrap."""
-    console().print(text, soft_wrap=True)
+    console().print(text.replace("\n", r"\n"), soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
@@ -95,7 +107,8 @@ def styled(text: str, style: str = "") -> "Text":
 
 def note(sentence: str) -> None:
     """Print a note on standard error, where it does not mix with results."""
-    text = styled("").append("note", "yellow").append(f" {sentence}")
+    plain = escape(sentence).replace("\n", r"\n")
+    text = styled("").append("note", "yellow").append(f" {plain}")
     console(stderr=True).print(text, soft_wrap=True)
 
 
@@ -156,7 +169,11 @@ def with_notes(command: Callable[..., None]) -> Callable[..., None]:
 
 @contextlib.contextmanager
 def threads_with_progress(threads: int | None) -> Iterator["tepid.Threads"]:
-    """A thread-pool engine; on a terminal, long work draws its progress, rate and time left."""
+    """A thread-pool engine; on a terminal, long work draws its progress, rate and time left.
+
+    Raises if the number of threads is none, whether or not there is work for them.
+    """
+    tepid.Threads(threads).threads  # noqa: B018  # raises
     if not sys.stderr.isatty():
         yield tepid.Threads(threads)
         return

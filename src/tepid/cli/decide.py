@@ -191,7 +191,8 @@ def _open_rows(
 ) -> Iterator[_Rows]:
     """The rows and their engine; refuses what cannot be written before anything is read."""
     if table.out is not None:
-        beside = (given.sample_weight, given.groups, table.ids, labeled)
+        names_file = options.classes_file(given.classes)
+        beside = (given.sample_weight, given.groups, table.ids, labeled, names_file)
         tepid.sources.writing.check_ending(table.out, table=True)
         options.check_output(table.out, *given.logits, given.calibration, *beside)
     temperature = tepid.load(given.calibration)

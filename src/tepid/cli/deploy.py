@@ -223,7 +223,8 @@ def onnx(
         options.check_suffix(save_calibration, ".json")
     _check_evidence(evidence)
     for path in filter(None, (out, save_calibration)):
-        options.check_output(path, model, calibration, data, *evidence.files)
+        names_file = options.classes_file(evidence.classes)
+        options.check_output(path, model, calibration, data, names_file, *evidence.files)
     bridge = _import_onnx()
     saved = None if calibration is None else tepid.load(calibration)
     split = bool(evidence.splits if saved is None else saved.label_names)

@@ -196,7 +196,10 @@ def fit(
 
     Example: tepid fit logits.npy --accuracy 186/200 -o calibration.json
     """
-    inputs = (*(logits or ()), sample_weight, groups, clusters, *evidence.files)
+    names_file = options.classes_file(evidence.classes)
+    inputs = (
+        *(logits or ()), sample_weight, groups, clusters, summary, names_file, *evidence.files,
+    )  # fmt: skip
     _check_outputs(out, report, method, evidence, inputs)
     given = options.given_options(context)
     if method is not None:
@@ -262,7 +265,7 @@ def _check_outputs(
     report: Path | None,
     method: str | None,
     evidence: EvidenceOptions,
-    inputs: tuple[str | None, ...],
+    inputs: tuple[str | Path | None, ...],
 ) -> None:
     if out is not None:
         options.check_output(out, *inputs)
@@ -408,7 +411,8 @@ def summarize(
     Example: tepid summarize logits.npy -o sums.npz
     """
     options.check_suffix(out, ".npz")
-    options.check_output(out, *logits, labels, given, sample_weight)
+    names_file = options.classes_file(classes)
+    options.check_output(out, *logits, labels, given, sample_weight, names_file)
     first = None if given is None else tepid.Summaries.load(given)
     names = None if classes is None else options.read_classes(classes)
     source = reading.open(logits, labels=labels, classes=names, sample_weight=sample_weight)

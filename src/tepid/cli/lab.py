@@ -194,13 +194,14 @@ def table(
 
     Example: tepid lab table runs
     """
-    from tepid.lab import tables  # noqa: PLC0415  # numba, only when asked
+    from tepid.lab import sets, tables  # noqa: PLC0415  # numba, only when asked
     from tepid.store import atomic_write  # noqa: PLC0415  # the same
 
     if form not in tables.FORMATS:
         raise tepid.InputError(f"--format must be one of {', '.join(tables.FORMATS)}, got {form}")
     if out is not None:
-        options.check_output(out)
+        records = (record for folder in folders for record in folder.rglob(sets.RUN))
+        options.check_output(out, *folders, *records)
     with console.threads_with_progress(threads) as engine:
         found = tables.table(folders, seeds=seeds, engine=engine)
     if as_json:
@@ -211,7 +212,7 @@ def table(
         typer.echo(text, nl=False)
         return
     with atomic_write(out) as file:
-        file.write(text.encode())
+        file.write(text.encode(errors="backslashreplace"))  # names of files may be any bytes
     console.print_line(f"wrote {out}")
 
 

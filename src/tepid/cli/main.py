@@ -32,6 +32,10 @@ def run() -> None:
         app(prog_name="tepid")
     except InputError as error:
         _fail(str(error))
+    except MemoryError:
+        _fail("the command needs more memory than there is")
+    except RecursionError:
+        _fail("folders and values must not be nested this deep, got more levels than Python allows")
     except OSError as error:
         place = f": {error.filename}" if error.filename else ""
         _fail(one_line((error.strerror or str(error)) + place))

@@ -232,8 +232,15 @@ def column_name(text: str | None) -> str | None:
 
 def read_classes(text: str) -> list[str]:
     """The names of classes: separated by commas, or the lines of a text file."""
-    names = read_lines(Path(text)) if Path(text).is_file() else text.split(",")
+    file = classes_file(text)
+    names = text.split(",") if file is None else read_lines(Path(file))
     return [name.strip() for name in names if name.strip()]
+
+
+def classes_file(text: str | None) -> str | None:
+    """The file that `--classes` names, if it names one."""
+    # A list of names may be longer than the name of a file can be, for which pathlib raises.
+    return text if text is not None and os.path.isfile(text) else None  # noqa: PTH113
 
 
 def class_names(text: str | None, source: "Source") -> list[str] | None:
@@ -241,10 +248,11 @@ def class_names(text: str | None, source: "Source") -> list[str] | None:
     if text is None:
         return [str(name) for name in source.names or ()] or None
     names = read_classes(text)
-    if source.classes is not None and len(names) != source.classes:
-        raise tepid.InputError(
-            f"--classes must name the {source.classes} classes of the logits, got {len(names)}"
-        )
+    k = tepid.sources.matching.class_count(source)  # lists in a table are not counted yet
+    try:
+        tepid.validation.class_names(names, k)
+    except tepid.InputError as error:
+        raise tepid.InputError(f"--{error}") from None
     return names
 
 
@@ -327,4 +335,4 @@ def is_among(file: Path, given: str) -> bool:
     if not paths.is_url(given) and not paths.is_single(given):
         with contextlib.suppress(tepid.InputError):  # no files, which the reader reports
             names += [paths.split_member(path)[0] for path in paths.expand(given, "input")]
-    return any(Path(name).exists() and file.samefile(name) for name in names if name)
+    return any(paths.exists(name) and file.samefile(name) for name in names if name)

@@ -24,8 +24,10 @@ try:
 except ImportError:
     raise ImportError("tepid.lab.datasets needs PyTorch: pip install 'tepid[lab]'") from None
 
-from tepid.errors import InputError
+from tepid import validation
+from tepid.errors import InputError, reading
 from tepid.lab.recipe import Recipe
+from tepid.sources import array_files
 from tepid.validation import Array, Int64
 
 _CLASSES = {
@@ -171,21 +173,37 @@ class Lesions:
 
 
 def _read_archive(path: Path, size: int) -> Lesions:
-    with np.load(path, allow_pickle=False) as stored:
-        absent = [name for name in ("x", "y", "classes") if name not in stored]
-        if absent:
-            raise InputError(f"{path} must have the arrays x, y and classes, got no {absent[0]}")
-        pixels, labels, names = stored["x"], stored["y"].astype(np.int64), stored["classes"]
-        lesions = stored.get("lesion")
+    if path.suffix.lower() != ".npz":
+        raise InputError(f"data must be a folder or an .npz archive, got {path}")
+    with reading(path.name):
+        known = array_files.list_members(str(path))
+    absent = [name for name in ("x", "y", "classes") if name not in known]
+    if absent:
+        raise InputError(f"{path} must have the arrays x, y and classes, got no {absent[0]}")
+    wanted = [name for name in ("x", "y", "classes", "lesion") if name in known]
+    stored = {name: array_files.read_array(f"{path}#{name}", name, "data") for name in wanted}
+    pixels, labels, names = stored["x"], stored["y"], stored["classes"]
+    if pixels.dtype != np.uint8 or pixels.ndim != 4:
+        got = f"{pixels.dtype} {pixels.shape}"
+        raise InputError(f"x of {path} must be uint8 (n, size, size, 3), got {got}")
     if pixels.shape[1:] != (size, size, 3):
         raise InputError(
             f"size must equal the size of the photographs, {pixels.shape[1]}, got {size}"
         )
-    return Lesions(lambda rows: pixels[rows], labels, lesions, tuple(map(str, names)))
+    if names.ndim != 1:
+        raise InputError(f"classes of {path} must be a list of names, got {names.shape}")
+    for name in ("y", "lesion"):
+        if name in stored and stored[name].shape != (len(pixels),):
+            got = str(stored[name].shape)
+            raise InputError(f"{name} of {path} must have an entry for each photograph, got {got}")
+    codes = validation.label_column(labels, len(pixels), len(names), f"y of {path}")
+    return Lesions(lambda rows: pixels[rows], codes, stored.get("lesion"), tuple(map(str, names)))
 
 
 def _read_folder(path: Path, size: int) -> Lesions:
-    names, classes = _read_labels(_single_file(path, _TRUTH))
+    truth = _single_file(path, _TRUTH)
+    with reading(truth.name):
+        names, classes = _read_labels(truth)
     known = {file.stem: file for file in path.rglob("*.jpg")}
     absent = [name for name in classes if name not in known]
     if absent:
@@ -238,7 +256,8 @@ def _lesion_ids(path: Path, classes: dict[str, int]) -> Array | None:
     """The lesion of each photograph, or None where the challenge's list is missing."""
     if not sorted(path.rglob(_GROUPS)):
         return None
-    with _single_file(path, _GROUPS).open(newline="", encoding="utf-8-sig") as file:
+    groups = _single_file(path, _GROUPS)
+    with reading(groups.name), groups.open(newline="", encoding="utf-8-sig") as file:
         known = {row["image"]: row["lesion_id"] for row in csv.DictReader(file)}
     return np.array([known.get(name, name) for name in classes])
 

@@ -6,6 +6,7 @@ Files of a folder or a glob come in natural order: part 2 before part 10.
 
 import bz2
 import contextlib
+import fnmatch
 import glob
 import gzip
 import io
@@ -15,7 +16,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, TypeGuard
+from typing import IO, Any, NoReturn, TypeGuard
 
 from tepid.errors import InputError, require
 from tepid.store import check_regular
@@ -74,10 +75,19 @@ def is_url(path: str) -> bool:
 def split_member(path: AnyPath) -> tuple[str, str]:
     """The file, and the member or column named after `#`."""
     text = os.fspath(path)
-    if "#" in text and (is_url(text) or not Path(text).exists()):
+    if "#" in text and (is_url(text) or not exists(text)):
         file, _, member = text.rpartition("#")
         return file, member
     return text, ""
+
+
+def exists(path: str) -> bool:
+    """Whether there is such a file; False for text longer than the name of a file can be."""
+    return os.path.exists(path)  # noqa: PTH110  # pathlib raises
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112  # the same
 
 
 def base_name(path: str) -> str:
@@ -104,6 +114,8 @@ def check_file(path: str, what: str) -> None:
     if suffix(path) not in KNOWN:
         raise InputError(f"{what} must end in {ENDINGS}, got {base_name(path)}")
     if is_url(path):
+        if path.lower().startswith(("file://", "local://")):
+            _file_system(path)  # raises as the plain path would: a read may wait for ever
         return
     if not Path(path).exists():
         raise InputError(f"{what} must exist, got {path}")
@@ -132,17 +144,17 @@ def is_single(path: AnyPath) -> bool:
         return False
     if is_url(file):
         return suffix(file) in KNOWN
-    return not Path(file).is_dir() or suffix(file) == ".zarr"
+    return not _is_folder(file) or suffix(file) == ".zarr"
 
 
 def expand(given: Any, what: str) -> list[str]:
     """Every file that a path, a folder, a glob or a list of them names, each with its member."""
     if not is_path(given):
         return [path for each in given for path in expand(each, what)]
-    if not os.fspath(given):
-        raise InputError(f"{what} must be a path, got an empty one")
     file, member = split_member(given)
-    if "::" in file and not Path(file).exists():
+    if not file:
+        raise InputError(f"{what} must be a path, got {os.fspath(given) or 'an empty one'}")
+    if "::" in file and not exists(file):
         raise InputError(f"{what} must be a path or one URL, got the chain {file}")
     if is_single(given):
         found: Iterable[str] = [file]
@@ -175,28 +187,72 @@ def _url_path(url: str) -> str:
 def _is_glob(path: str) -> bool:
     if is_url(path):  # where a question mark begins the query
         return "*" in path
-    return bool(re.search(r"[*?[]", path)) and not Path(path).exists()
+    return _has_wildcard(path) and not exists(path)
+
+
+def _has_wildcard(text: str) -> bool:
+    return re.search(r"[*?[]", text) is not None
 
 
 def _matches(pattern: str) -> list[str]:
-    if "**" not in pattern:
-        found: Iterable[str] = glob.glob(pattern)  # noqa: PTH207  # pathlib has no absolute globs
-    else:
-        # pathlib does not follow links to folders, so a loop of links ends.
-        root = re.split(r"[*?[]", pattern, maxsplit=1)[0].rpartition("/")[0]
-        rest = pattern[len(root) :].lstrip("/")
-        below = Path(root or ("/" if pattern.startswith("/") else "."))
-        found = [str(path) for path in below.glob(rest) if _is_visible(path.relative_to(below))]
-    return [path for path in found if suffix(path) == ".zarr" or not Path(path).is_dir()]
+    parts = Path(pattern).parts
+    first = next(place for place, part in enumerate(parts) if _has_wildcard(part))
+    if "**" in pattern:
+        below, rest = Path(*parts[:first]), parts[first:]
+        return [path for path in _walk(below) if _fits(Path(path).relative_to(below).parts, rest)]
+    # pathlib has no absolute globs; glob.glob skips a folder that it cannot read.
+    for stop in range(first, len(parts)):
+        for folder in glob.glob(str(Path(*parts[:stop]))):  # noqa: PTH207
+            if _is_folder(folder) and not os.access(folder, os.R_OK | os.X_OK):
+                raise _unreadable(folder, "permission denied")
+    found = glob.glob(pattern)  # noqa: PTH207
+    return [path for path in found if suffix(path) == ".zarr" or not _is_folder(path)]
+
+
+def _fits(path: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
+    """Whether the parts of a path match those of a glob, in which `**` is any number of folders."""
+    if not pattern or not path:
+        return not path and set(pattern) <= {"**"}
+    if pattern[0] == "**":
+        return _fits(path, pattern[1:]) or _fits(path[1:], pattern)
+    return fnmatch.fnmatch(path[0], pattern[0]) and _fits(path[1:], pattern[1:])
 
 
 def _inside(folder: Path) -> list[str]:
+    return [path for path in _walk(folder) if suffix(path) in KNOWN]
+
+
+def _walk(folder: Path) -> list[str]:
+    """The files and stores below a folder, without hidden ones; each folder is read once.
+
+    A link to a folder is followed, unless it leads to a folder that contains the link.
+    """
     found: list[str] = []
-    for root, folders, names in os.walk(folder):
-        stores = [name for name in folders if suffix(name) == ".zarr"]
-        found += [str(Path(root, name)) for name in names + stores]
-        folders[:] = [name for name in folders if name not in stores and _is_visible(Path(name))]
-    return [path for path in found if suffix(path) in KNOWN and _is_visible(Path(Path(path).name))]
+    seen = {os.path.realpath(folder)}
+
+    def refuse(error: OSError) -> NoReturn:
+        raise _unreadable(str(error.filename), (error.strerror or str(error)).lower())
+
+    def is_new(path: str, inside: str) -> bool:
+        real = os.path.realpath(path)
+        if real in seen or Path(inside).is_relative_to(real):
+            return False
+        seen.add(real)
+        return True
+
+    for root, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
+        visible = sorted((name for name in folders if _is_visible(Path(name))), key=_natural)
+        stores = [name for name in visible if suffix(name) == ".zarr"]
+        files = [name for name in names if _is_visible(Path(name))]
+        found += [str(Path(root, name)) for name in files + stores]
+        inside = os.path.realpath(root)
+        below = [name for name in visible if name not in stores]
+        folders[:] = [name for name in below if is_new(f"{root}/{name}", inside)]
+    return found
+
+
+def _unreadable(folder: str, got: str) -> InputError:
+    return InputError(f"{folder} must be a folder that can be read, got {got}")
 
 
 def _is_visible(path: Path) -> bool:
@@ -280,6 +336,10 @@ def _file_system(url: str) -> tuple[Any, str]:
         raise InputError(f"{url} needs a driver: {error}") from None
     except ValueError as error:
         raise InputError(f"{url} must have a protocol that fsspec knows, got {error}") from None
+    if "file" in system.protocol:
+        check_regular(path)
+        if suffix(url) == ".zarr" and _is_folder(path):
+            _check_inside(path)
     return system, str(path)
 
 
@@ -287,7 +347,10 @@ def _file_system(url: str) -> tuple[Any, str]:
 def _remote_errors(url: str) -> Iterator[None]:
     try:
         yield
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        cause = error.__cause__
+        if isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError):
+            raise InputError(f"{url} cannot be opened: {cause}") from None
         raise InputError(f"{url} must exist, got no such file") from None
     except Exception as error:  # noqa: BLE001  # every driver has its own errors
         raise InputError(f"{url} cannot be opened: {type(error).__name__} ({error})") from None

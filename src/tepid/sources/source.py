@@ -106,6 +106,8 @@ class Source:
                     f"{batch.name} must have {classes} classes in every row, "
                     f"got {found} from row {batch.row}"
                 )
+            if classes is None and self.names is not None:
+                validation.class_names(self.names, found)  # nobody could count them before
             classes = found
             with batch.locating():
                 converted = self._converted(batch._replace(start=start), found)

@@ -10,7 +10,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from tepid.errors import InputError, require
+from tepid.errors import InputError, RowError, require
 from tepid.store import atomic_write
 from tepid.validation import Array, Int64
 
@@ -139,7 +139,33 @@ def write_table(path: str | os.PathLike[str], batches: Iterator[Rows]) -> int:
     check_ending(target, table=True)
     write = _write_csv_table if target.suffix.lower() == ".csv" else _write_parquet_table
     with atomic_write(target) as file:
-        return write(file, batches)
+        return write(file, _encodable(batches))
+
+
+def _encodable(batches: Iterator[Rows]) -> Iterator[Rows]:
+    """The same batches; raises for text that UTF-8 cannot hold, such as half of an emoji."""
+    start = 0
+    for batch in batches:
+        for name, column in batch.items():
+            values = column.values if isinstance(column, Lists) else column
+            if values.dtype.kind in "UO" and (row := _first_odd(values)) is not None:
+                got = values.tolist()[row]
+                if isinstance(column, Lists):
+                    row = int(np.searchsorted(np.cumsum(column.lengths), row, "right"))
+                raise RowError(name, "be text that UTF-8 can hold", repr(got), start + row)
+        yield batch
+        first = next(iter(batch.values()))
+        start += len(first.lengths if isinstance(first, Lists) else first)
+
+
+def _first_odd(values: Array) -> int | None:
+    texts = list(map(str, values.tolist()))
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError as error:
+        ends = np.cumsum([len(text) for text in texts])
+        return int(np.searchsorted(ends, error.start, "right"))
+    return None
 
 
 def _write_csv_table(file: IO[bytes], batches: Iterator[Rows]) -> int:
