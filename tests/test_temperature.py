@@ -148,13 +148,13 @@ def test_a_result_is_printed_in_five_lines():
 
 
 WRONG = {
-    "temperature": [0, -1.0, "hot", None, True, float("inf"), float("nan")],
+    "temperature": [0, -1.0, "hot", None, True, float("inf"), float("nan"), 5e-309],
     "method": [3, None],
     "samples": [-1, 1.5, "many"],
     "classes": [1, None],
     "implied_accuracy": [1.5, -0.1, "x"],
     "status": ["fine", None],
-    "interval": [[1.0], [1.0, -2.0], "wide", [1.0, 2.0, 3.0]],
+    "interval": [[1.0], [1.0, -2.0], "wide", [1.0, 2.0, 3.0], [3, 1], [2, 3], [1, 1.4]],
     "sensitivity": [[0.0, 1.0]],
     "precision": [0, "high"],
     "warnings": ["text", [1]],

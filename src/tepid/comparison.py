@@ -179,7 +179,10 @@ def compare(  # noqa: PLR0913  # each is an option of the protocol, by keyword
     peers = tuple(_peer(f"model {number}", model, z) for number, model in enumerate(models, 1))
     judge = None if reference is None else _peer("reference", reference, z)
     source = None if source is None else _checked_source(*source)
-    size = _check(len(z), splits, fraction, seed, few)
+    splits, few = validation.whole(splits, "splits", 1), validation.whole(few, "few", 1)
+    seed = validation.whole(seed, "seed", 0, validation.LARGEST_SEED)
+    fraction = validation.number(fraction, "fraction")
+    size = _fitted_rows(len(z), fraction)
     given = {"models": bool(peers), "reference": judge is not None, "source": source is not None}
     known = frozenset(("labels", "accuracy", *(kind for kind, there in given.items() if there)))
     fits, left_out = _choose_methods(methods, known, z.shape[1])
@@ -229,13 +232,9 @@ def _checked_source(logits: Any, labels: Any) -> tuple[Array, Int64]:
     return z, validation.label_column(past.labels, len(z), z.shape[1], "source labels")
 
 
-def _check(rows: int, splits: int, fraction: float, seed: int, few: int) -> int:
-    """The number of rows to fit on; raises if an option is invalid."""
-    for name, value, least in (("splits", splits, 1), ("seed", seed, 0), ("few", few, 1)):
-        if validation.whole(value, name) < least:
-            raise InputError(f"{name} must be at least {least}, got {value}")
-    finite = math.isfinite(validation.number(fraction, "fraction"))
-    size = round(rows * fraction) if finite else 0
+def _fitted_rows(rows: int, fraction: float) -> int:
+    """The number of rows to fit on; raises if that leaves none on either side."""
+    size = round(rows * fraction) if math.isfinite(fraction) else 0
     if not 0 < size < rows:
         raise InputError(f"fraction must leave rows on both sides, got {fraction} of {rows} rows")
     return size

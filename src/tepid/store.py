@@ -180,7 +180,10 @@ def shorten(value: object) -> str:
     """Return what an error message shows of a value."""
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype} with shape {value.shape}"
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # of whole numbers with thousands of digits
+        return "a number of too many digits"
     return text if len(text) < 80 else text[:77] + "..."
 
 

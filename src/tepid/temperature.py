@@ -37,6 +37,8 @@ Verdict = Literal["use", "check", "keep"]
 _LOGITS_ALONE = ("uts", "guarded", "uts-online", "odds")
 # How many groups `print` shows.
 _SHOWN = 8
+# An end of an interval of width zero may be this factor beyond T.
+_ROUNDING = 1 + 1e-6
 _FIRST_STEP = "Label 25 random rows (tepid ask LOGITS -n 25 -o to_label.csv), or give the accuracy."
 
 
@@ -111,7 +113,14 @@ class Temperature:
     label_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        validation.check_temperature(self.value)
+        validation.replace_fields(
+            self,
+            value=validation.check_temperature(self.value),
+            samples=validation.whole(self.samples, "samples", 0),
+            classes=validation.whole(self.classes, "classes", 2),
+            implied_accuracy=validation.number(self.implied_accuracy, "implied_accuracy"),
+            interval=_pair(self.interval),
+        )
 
     def __float__(self) -> float:
         return self.value
@@ -595,6 +604,12 @@ def _checked(stored: dict[str, Any], place: str) -> Temperature:
     for name, (check, must) in _SCHEMA.items():
         if name not in stored or not check(stored[name]):
             raise InputError(f"{place} must have a {name} that {must}, got {stored.get(name)!r}")
+    low, high = stored["interval"] or (0.0, math.inf)
+    if not low / _ROUNDING <= stored["temperature"] <= high * _ROUNDING:
+        raise InputError(
+            f"{place} must have an interval that contains T = {stored['temperature']:g}, "
+            f"got {stored['interval']}"
+        )
     as_stored = ("method", "samples", "classes", "status", "verdict", "reason", "next_step")
     return Temperature(
         float(stored["temperature"]),
@@ -624,7 +639,7 @@ def _label_names(names: Any, place: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _pair(value: list[float] | None) -> tuple[float, float] | None:
+def _pair(value: Sequence[float] | None) -> tuple[float, float] | None:
     return None if value is None else (float(value[0]), float(value[1]))
 
 
@@ -636,12 +651,16 @@ def _is_positive(value: Any) -> bool:
     return _is_number(value) and value > 0
 
 
+def _is_temperature(value: Any) -> bool:
+    return _is_positive(value) and math.isfinite(1 / value)
+
+
 def _is_share(value: Any) -> bool:
     return _is_number(value) and 0 <= value <= 1
 
 
 def _is_pair(value: Any) -> bool:
-    pair = isinstance(value, list) and len(value) == 2 and all(_is_positive(v) for v in value)
+    pair = isinstance(value, list) and len(value) == 2 and all(map(_is_temperature, value))
     return value is None or pair
 
 
@@ -653,7 +672,7 @@ def _is_evidence(value: Any) -> bool:
     return isinstance(value, dict) and all(
         isinstance(part, dict)
         and part.keys() == {"value", "interval", "weight"}
-        and _is_positive(part["value"])
+        and _is_temperature(part["value"])
         and part["interval"] is not None
         and _is_pair(part["interval"])
         and _is_share(part["weight"])
@@ -666,7 +685,7 @@ def _is_text(value: Any) -> bool:
 
 
 _SCHEMA = {
-    "temperature": (_is_positive, "is a number above zero"),
+    "temperature": (_is_temperature, "is a number above zero, with 1/T finite"),
     "method": (_is_text, "is a string"),
     "samples": (lambda v: type(v) is int and v >= 0, "is a count"),
     "classes": (lambda v: type(v) is int and v >= 2, "is a number of classes"),

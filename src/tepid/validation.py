@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tepid.errors import InputError, ProbabilityWarning, RowError
 from tepid.shapes import class_back, class_last, matrix
+from tepid.store import shorten
 from tepid.tables import TEXT, arrow_values, is_arrow, is_frame, is_number, read_frame
 
 Array = NDArray[Any]
@@ -39,6 +40,8 @@ _ROUNDED = 0.05
 _SOME_ROWS = 10
 # Heavier weights would overflow in a sum of squares.
 _HEAVY = 1e100
+# Seeds may be as long as those that NumPy draws.
+LARGEST_SEED = (1 << 128) - 1
 # Where labels (n, K) are refused.
 MULTILABEL = "; for labels (n, K) use tepid.calibrate with multilabel=True"
 
@@ -422,15 +425,17 @@ def _group(value: object, name: str, row: int) -> str:
 
 def check_bins(bins: int, least: int = 1) -> int:
     """The number of bins, or a refusal."""
-    whole(bins, "bins", least)
-    return bins
+    return whole(bins, "bins", least)
 
 
 def check_temperature(temperature: float) -> float:
-    """A temperature, finite and above zero, or a refusal."""
-    if not (math.isfinite(number(temperature, "temperature")) and temperature > 0):
+    """A temperature, finite and above zero, with 1/T finite, or a refusal."""
+    value = number(temperature, "temperature")
+    if not (math.isfinite(value) and value > 0):
         raise InputError(f"temperature must be a number above zero, got {temperature}")
-    return temperature
+    if math.isinf(1 / value):
+        raise InputError(f"temperature must be at least 5.6e-309, got {value:g}")
+    return value
 
 
 def probability_matrix(probabilities: Any, name: str = "probabilities") -> Array:
@@ -515,8 +520,10 @@ def logits_of(
         return np.asarray(np.log((p if p.dtype.kind == "f" else p.astype(np.float64)) + floor))
 
 
-def whole(value: Any, name: str, least: int | None = None) -> int:
+def whole(value: Any, name: str, least: int | None = None, most: int = sys.maxsize) -> int:
     """A whole number of at least `least`, or a refusal; neither 1.0 nor "1" nor True is one.
+
+    The result is an `int`, which does not overflow: use it in place of `value`.
 
     >>> whole(3, "bins")
     3
@@ -527,14 +534,16 @@ def whole(value: Any, name: str, least: int | None = None) -> int:
         except TypeError:
             pass
         else:
+            if abs(found) > most:  # perhaps too long to be written
+                raise InputError(f"{name} must be at most {most}, got a larger number")
             if least is not None and found < least:
                 raise InputError(f"{name} must be at least {least}, got {value}")
             return found
-    raise InputError(f"{name} must be a whole number, got {value!r}")
+    raise InputError(f"{name} must be a whole number, got {shorten(value)}")
 
 
 def number(value: Any, name: str) -> float:
-    """A real number, infinite and NaN included, or a refusal.
+    """A real number as `float`, infinite and NaN included, or a refusal.
 
     >>> number(3, "budget")
     3.0
@@ -544,4 +553,21 @@ def number(value: Any, name: str) -> float:
             return float(value)
         except (TypeError, ValueError, OverflowError):
             pass
-    raise InputError(f"{name} must be a number, got {value!r}")
+    raise InputError(f"{name} must be a number, got {shorten(value)}")
+
+
+def flag(value: Any, name: str) -> bool:
+    """True or False, or a refusal.
+
+    >>> flag(np.True_, "reestimate")
+    True
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name} must be True or False, got {shorten(value)}")
+    return bool(value)
+
+
+def replace_fields(record: Any, **values: Any) -> None:
+    """Set fields of a frozen dataclass to their checked values, in its `__post_init__`."""
+    for name, value in values.items():
+        object.__setattr__(record, name, value)

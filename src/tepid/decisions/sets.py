@@ -162,7 +162,8 @@ def find_sets(
     engine: Engine | None,
 ) -> PredictionSets:
     """The prediction sets at the level where their expected coverage is the wanted one."""
-    if not 0 < validation.number(coverage, "coverage") < 1:
+    coverage = validation.number(coverage, "coverage")
+    if not 0 < coverage < 1:
         raise InputError(f"coverage must be in (0, 1), got {coverage}")
     conformal = None if labeled is None else _conformal(labeled, temperatures, coverage)
     of = partial(SetSums.of, temperatures=temperatures)

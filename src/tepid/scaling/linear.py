@@ -3,6 +3,7 @@
 All three are convex and minimized by SciPy's L-BFGS-B, starting from temperature scaling.
 """
 
+import numbers
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -191,13 +192,13 @@ def _check_strength(regularization: Regularization) -> Strength | None:
     if len(given) != 2 or not all(_is_strength(s) for s in given):
         raise InputError(
             "regularization must be a number from zero up, a pair of them, or None, "
-            f"got {regularization}"
+            f"got {store.shorten(regularization)}"
         )
     return Strength(float(given[0]), float(given[1]))
 
 
 def _is_strength(value: object) -> bool:
-    return isinstance(value, (int, float)) and (value == 0 or _WEAKEST <= value <= 1 / _WEAKEST)
+    return isinstance(value, numbers.Real) and (value == 0 or _WEAKEST <= value <= 1 / _WEAKEST)
 
 
 def _find_strength(
