@@ -161,7 +161,9 @@ def test_what_is_neither_true_nor_false_is_refused(value):
 
 def test_a_temperature_whose_inverse_overflows_is_refused():
     known = {"method": "given", "samples": 1, "classes": 3, "implied_accuracy": 0.9}
-    with pytest.raises(tepid.InputError, match="temperature must be at least 5.6e-309, got 5e-309"):
+    with pytest.raises(
+        tepid.InputError, match=r"temperature must be at least 5.6e-309, got 5e-309"
+    ):
         tepid.Temperature(5e-309, **known)
     assert tepid.Temperature(6e-309, **known)(Z).max() == 1
 

@@ -51,6 +51,18 @@ def class_count(logits: Any) -> int:
     return 2 if logits.ndim == 1 or logits.shape[-1] == 1 else int(logits.shape[-1])
 
 
+def check_classes(logits: Any, classes: int) -> None:
+    """Refuse an array with its classes last that has other classes than the calibration."""
+    if logits.ndim == 1 and classes > 2:
+        raise InputError(
+            f"logits must be (n, {classes}), or logits[None] for one row, "
+            f"got shape {tuple(logits.shape)}"
+        )
+    found = class_count(logits)
+    if found != classes:
+        raise InputError(f"logits must have the {classes} classes of the calibration, got {found}")
+
+
 # One batch: large against the cost of a call, small against memory.
 _LOGITS_PER_BATCH = 1 << 20
 

@@ -195,13 +195,8 @@ class Temperature:
 
     def _array(self, logits: Any, class_axis: int | None) -> Any:
         z = shapes.class_last(logits, class_axis)
-        if z.ndim == 1 and self.classes > 2:
-            raise InputError(
-                f"logits must be (n, {self.classes}), or logits[None] for one row, "
-                f"got shape {z.shape}"
-            )
-        k = shapes.class_count(z)
-        self.check_classes(k)
+        shapes.check_classes(z, self.classes)
+        k = self.classes
         if validation.look_like_probabilities(z):
             validation.warn_probabilities()
         lead = z.shape[:1] if z.ndim == 1 else z.shape[:-1]
@@ -496,7 +491,7 @@ class Temperature:
 def _ends(temperature: Temperature) -> "Temperatures":
     """T and the ends of its interval, by group."""
     groups = {name: _ends(t) for name, t in temperature.groups.items()}
-    found: Temperatures = decisions().Temperatures(*temperature.ends, groups)
+    found: Temperatures = decisions().Temperatures(*temperature.ends, groups, temperature.classes)
     return found
 
 

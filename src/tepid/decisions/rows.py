@@ -30,13 +30,15 @@ _ASSUMPTION = (
 class Temperatures:
     """T and the ends of its interval, for all rows and for the groups that have their own.
 
-    Without an interval both ends are T.
+    Without an interval both ends are T. Rows that do not have this number of `classes` are refused,
+    if it is known.
     """
 
     value: float
     low: float
     high: float
     groups: Mapping[str, "Temperatures"]
+    classes: int | None = None
 
     @property
     def each(self) -> tuple[float, float, float]:
@@ -143,6 +145,8 @@ def sum_rows(
 def probabilities_of(batch: Batch, temperatures: Temperatures, ends: int = 3) -> Float64:
     """The probabilities (3, n, k) at T and at both ends of its interval; (1, n, k) at T alone."""
     logits = validation.as_array(batch.logits)
+    if temperatures.classes is not None:
+        shapes.check_classes(logits, temperatures.classes)
     if batch.group is None:
         return np.stack([softmax(logits, t) for t in temperatures.each[:ends]])
     out = np.empty((ends, len(logits), shapes.class_count(logits)))
@@ -166,6 +170,8 @@ def calibrated(
     if probabilities:
         logits = validation.log_probabilities(logits, class_axis)
     z = shapes.class_last(validation.as_array(logits), class_axis)
+    if temperatures.classes is not None:
+        shapes.check_classes(z, temperatures.classes)
     lead = z.shape if z.ndim == 1 else z.shape[:-1]
     rows = shapes.matrix(z.reshape(-1, *z.shape[z.ndim - 1 :]) if z.ndim > 1 else z)
     names = None if groups is None else validation.group_column(groups)
@@ -173,7 +179,8 @@ def calibrated(
         must = f"groups must have one entry for each of the {len(rows)} rows"
         raise InputError(f"{must}, got {len(names)}")
     (p,) = probabilities_of(Batch(rows, group=names), temperatures, ends=1)
-    return p.reshape(*lead, -1), (rows > -np.inf).reshape(*lead, -1)
+    shape = (*lead, p.shape[-1])
+    return p.reshape(shape), (rows > -np.inf).reshape(shape)
 
 
 def bins_of(probabilities: Float64, per_unit: int) -> Int64:

@@ -1,5 +1,6 @@
 """Prediction sets: the classes that are expected to contain the label."""
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from functools import partial
@@ -187,7 +188,7 @@ def find_sets(
 def _conformal(labeled: Source, temperatures: Temperatures, coverage: float) -> Conformal:
     """The level by the quantile of the label's probability on labeled rows."""
     groups = temperatures.groups if labeled.grouped else {}
-    own = Temperatures(*temperatures.each, groups)
+    own = dataclasses.replace(temperatures, groups=groups)
     scores: list[Float64] = []
     for batch in labeled.batches(1 << 16):
         p = probabilities_of(batch, own)[0]
