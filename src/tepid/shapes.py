@@ -1,6 +1,7 @@
 """Where the classes are, and how an array of any shape is cut into small batches of rows."""
 
 import math
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,10 +21,14 @@ def class_last(logits: Any, class_axis: int | None = None) -> Any:
         if logits.ndim == 0:
             raise InputError("logits must have one row per sample, got a single number")
         return logits
-    if not -logits.ndim <= class_axis < logits.ndim or logits.ndim < 2:
+    try:
+        axis = operator.index(class_axis)
+    except TypeError:
+        axis = logits.ndim
+    if not -logits.ndim <= axis < logits.ndim or logits.ndim < 2:
         raise InputError(
             f"class_axis must be an axis of logits, "
-            f"got {class_axis} for shape {tuple(logits.shape)}"
+            f"got {class_axis!r} for shape {tuple(logits.shape)}"
         )
     return _moved(logits, class_axis, -1)
 
