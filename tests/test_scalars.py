@@ -179,3 +179,40 @@ def test_limits_are_a_pair(limits):
 def test_limits_are_numbers():
     with pytest.raises(tepid.InputError, match="limits must be a number, got 'a'"):
         Rules(limits=("a", "b"))
+
+
+T = tepid.Temperature(1.5, "given", samples=1, classes=3, implied_accuracy=0.9)
+LABELS = [0] * 100
+KINDS = {
+    "engine": (
+        lambda: tepid.uts(Z, engine="threads"),
+        lambda: tepid.uts(Z, engine=tepid.Threads),
+        lambda: tepid.compare(Z, LABELS, engine="threads"),
+    ),
+    "methods": (
+        lambda: tepid.compare(Z, LABELS, methods=5),
+        lambda: tepid.compare(Z, LABELS, methods=[[5]]),
+    ),
+    "models": (lambda: tepid.compare(Z, LABELS, models=5),),
+    "source": (
+        lambda: tepid.compare(Z, LABELS, source=5),
+        lambda: tepid.compare(Z, LABELS, source=(Z,)),
+    ),
+    "names": (
+        lambda: T.threshold(Z, per_class=True, names=5),
+        lambda: T.expected_performance(Z, names=5),
+    ),
+    "summaries": (lambda: tepid.summarize(Z) + 5,),
+    "probabilities": (
+        lambda: T(Z, probabilities=Z),
+        lambda: T.threshold(Z)(Z, probabilities=Z),
+        lambda: T.threshold(Z, probabilities=Z),
+        lambda: tepid.uts(Z, probabilities=Z),
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "call"), [(n, c) for n, calls in KINDS.items() for c in calls])
+def test_an_argument_of_another_kind_is_refused_by_its_name(name, call):
+    with pytest.raises(tepid.InputError, match=f"^{name} must be "):
+        call()

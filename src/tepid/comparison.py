@@ -126,11 +126,13 @@ def _choose_methods(
         if classes >= _MANY_CLASSES:
             left_out |= dict.fromkeys(("matrix", "dirichlet"), f"there are {classes} classes")
         return {name: fit for name, fit in fits.items() if name not in left_out}, left_out
+    if not isinstance(names, Iterable):
+        raise InputError(f"methods must be a list of their names, got {names!r}")
     wanted = [names] if isinstance(names, str) else list(names)
     if not wanted:
         raise InputError("methods must name at least one, got none")
     for name in wanted:
-        if name not in fits:
+        if not isinstance(name, str) or name not in fits:
             raise InputError(f"methods must be among {', '.join(fits)} or all, got {name!r}")
         if name in missing:
             raise InputError(f"methods must come with {missing[name]} for {name}, got none")
@@ -173,6 +175,7 @@ def compare(  # noqa: PLR0913  # each is an option of the protocol, by keyword
     `seconds` is the time of the fit alone. A method that raises on a split is scored at T = 1, and
     `refused` counts these splits.
     """
+    _check_kinds(models, source, engine)
     z = shapes.matrix(validation.as_array(logits))
     y = validation.label_column(labels, len(z), z.shape[1])
     Tails.of(z)  # an error names the row among all rows
@@ -230,6 +233,16 @@ def _checked_source(logits: Any, labels: Any) -> tuple[Array, Int64]:
     except RowError as error:
         raise error.moved(0, "source") from None
     return z, validation.label_column(past.labels, len(z), z.shape[1], "source labels")
+
+
+def _check_kinds(models: Any, source: Any, engine: Any) -> None:
+    """Refuse arguments of another kind than they must be."""
+    if not isinstance(models, Iterable):
+        raise InputError(f"models must be a list of logits, got {type(models).__name__}")
+    if source is not None and (not isinstance(source, tuple | list) or len(source) != 2):
+        raise InputError(f"source must be a pair (logits, labels), got {type(source).__name__}")
+    if engine is not None and not isinstance(engine, Threads):
+        raise InputError(f"engine must be tepid.Threads to compare, got {engine!r:.80}")
 
 
 def _fitted_rows(rows: int, fraction: float) -> int:

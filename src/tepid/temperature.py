@@ -173,6 +173,7 @@ class Temperature:
         uncalibrated probabilities instead of logits. Of multi-label rows each label gets its own
         probability, sigmoid(logit / T), with the T of the label if it has one.
         """
+        probabilities = validation.flag(probabilities, "probabilities")
         if columns is not None:
             if not tables.is_frame(logits):
                 raise InputError(f"columns must go with a data frame, got {columns!r}")
@@ -554,7 +555,7 @@ def load(path: str | os.PathLike[str]) -> Temperature:
     """The temperature that `Temperature.save` wrote; every field is checked."""
     if Path(path).suffix.lower() == ".npz":
         raise InputError(f"{path} must be a temperature in .json, got .npz; see tepid.scaling.load")
-    check_regular(path)
+    check_regular(path, folder=False)
     try:
         stored = json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError):

@@ -459,7 +459,7 @@ def check_bins(bins: int, least: int = 1) -> int:
     return whole(bins, "bins", least)
 
 
-def check_temperature(temperature: float) -> float:
+def check_temperature(temperature: Any) -> float:
     """A temperature, finite and above zero, with 1/T finite, or a refusal."""
     value = number(temperature, "temperature")
     if not (math.isfinite(value) and value > 0):

@@ -1,7 +1,7 @@
 """The rows that decisions are about: their probabilities at T and at both ends of its interval."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, Self, TypeVar
@@ -111,6 +111,8 @@ def name_classes(names: Sequence[Any] | None, source: Source, classes: int) -> l
     """The names of the classes: those given, those of the columns of logits, or numbers."""
     if names is None:
         names = source.names or range(classes)
+    if not isinstance(names, Iterable):
+        raise InputError(f"names must be a list of the names of the classes, got {names!r}")
     found = [str(name) for name in names]
     if len(found) != classes:
         raise InputError(f"names must be one for each of the {classes} classes, got {len(found)}")
@@ -167,7 +169,7 @@ def calibrated(
     probabilities: bool = False,
 ) -> tuple[Float64, Any]:
     """The probabilities at T in float64, classes last, and which classes are not masked."""
-    if probabilities:
+    if validation.flag(probabilities, "probabilities"):
         logits = validation.log_probabilities(logits, class_axis)
     z = shapes.class_last(validation.as_array(logits), class_axis)
     if temperatures.classes is not None:

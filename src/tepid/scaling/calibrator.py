@@ -36,7 +36,7 @@ def calibrate(
         array = validation.as_array(logits.detach().cpu())
         out = calibrate(self, array, class_axis=class_axis, probabilities=probabilities)
         return torch.from_numpy(out).to(logits.device)
-    if probabilities:
+    if validation.flag(probabilities, "probabilities"):
         logits = validation.log_probabilities(logits, class_axis)
     z = shapes.class_last(validation.as_array(logits), class_axis)
     shapes.check_classes(z, self.classes)

@@ -3,7 +3,6 @@
 All three are convex and minimized by SciPy's L-BFGS-B, starting from temperature scaling.
 """
 
-import numbers
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -197,8 +196,9 @@ def _check_strength(regularization: Regularization) -> Strength | None:
     return Strength(float(given[0]), float(given[1]))
 
 
-def _is_strength(value: object) -> bool:
-    return isinstance(value, numbers.Real) and (value == 0 or _WEAKEST <= value <= 1 / _WEAKEST)
+def _is_strength(value: Any) -> bool:
+    real = isinstance(value, int | float | np.integer | np.floating)
+    return real and bool(value == 0 or _WEAKEST <= value <= 1 / _WEAKEST)
 
 
 def _find_strength(
