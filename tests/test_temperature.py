@@ -163,7 +163,7 @@ WRONG = {
     "classes": [1, None],
     "implied_accuracy": [1.5, -0.1, "x"],
     "status": ["fine", None],
-    "interval": [[1.0], [1.0, -2.0], "wide", [1.0, 2.0, 3.0], [3, 1], [2, 3], [1, 1.4]],
+    "interval": [[1.0], [1.0, -2.0], "wide", [1.0, 2.0, 3.0], [3, 1]],
     "sensitivity": [[0.0, 1.0]],
     "precision": [0, "high"],
     "warnings": ["text", [1]],

@@ -37,8 +37,6 @@ Verdict = Literal["use", "check", "keep"]
 _LOGITS_ALONE = ("uts", "guarded", "uts-online", "odds")
 # How many groups `print` shows.
 _SHOWN = 8
-# An end of an interval of width zero may be this factor beyond T.
-_ROUNDING = 1 + 1e-6
 _FIRST_STEP = "Label 25 random rows (tepid ask LOGITS -n 25 -o to_label.csv), or give the accuracy."
 
 
@@ -600,12 +598,6 @@ def _checked(stored: dict[str, Any], place: str) -> Temperature:
     for name, (check, must) in _SCHEMA.items():
         if name not in stored or not check(stored[name]):
             raise InputError(f"{place} must have a {name} that {must}, got {stored.get(name)!r}")
-    low, high = stored["interval"] or (0.0, math.inf)
-    if not low / _ROUNDING <= stored["temperature"] <= high * _ROUNDING:
-        raise InputError(
-            f"{place} must have an interval that contains T = {stored['temperature']:g}, "
-            f"got {stored['interval']}"
-        )
     as_stored = ("method", "samples", "classes", "status", "verdict", "reason", "next_step")
     return Temperature(
         float(stored["temperature"]),
@@ -660,6 +652,11 @@ def _is_pair(value: Any) -> bool:
     return value is None or pair
 
 
+def _is_interval(value: Any) -> bool:
+    # A fit may have T outside of its interval.
+    return _is_pair(value) and (value is None or value[0] <= value[1])
+
+
 def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
@@ -670,7 +667,7 @@ def _is_evidence(value: Any) -> bool:
         and part.keys() == {"value", "interval", "weight"}
         and _is_temperature(part["value"])
         and part["interval"] is not None
-        and _is_pair(part["interval"])
+        and _is_interval(part["interval"])
         and _is_share(part["weight"])
         for part in value.values()
     )
@@ -687,7 +684,7 @@ _SCHEMA = {
     "classes": (lambda v: type(v) is int and v >= 2, "is a number of classes"),
     "implied_accuracy": (_is_share, "is in [0, 1]"),
     "status": (lambda v: v in get_args(Status), "is a known status"),
-    "interval": (_is_pair, "is null or a pair of temperatures"),
+    "interval": (_is_interval, "is null or a rising pair of temperatures"),
     "verdict": (lambda v: v is None or v in get_args(Verdict), "is null or a known verdict"),
     "reason": (_is_text, "is a string"),
     "next_step": (_is_text, "is a string"),
