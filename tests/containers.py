@@ -43,7 +43,7 @@ class Table:
     def numbers(self) -> dict[str, np.ndarray]:
         """The other columns that an archive of arrays can hold."""
         numeric = {name: np.asarray(values) for name, values in self.beside.items()}
-        return {name: values for name, values in numeric.items() if values.dtype.kind in "if"}
+        return {name: values for name, values in numeric.items() if values.dtype.kind in "ifb"}
 
     def rows(self, chosen: Any) -> "Table":
         beside = {name: np.asarray(values)[chosen] for name, values in self.beside.items()}

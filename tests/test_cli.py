@@ -684,7 +684,7 @@ REFUSED = {
     "apply cal.json z.npy -o no/out.npy": "output must be in a folder that exists",
     "apply cal.json z.npy -o out.txt": "output must end in .npy, .npz, .csv or .parquet, got out",
     "apply no.json z.npy -o out.npy": "no.json",
-    "apply . z.npy -o out.npy": "directory",
+    "apply . z.npy -o out.npy": "got a folder",
     "apply z.npy z.npy -o out.npy": "z.npy must be a calibration saved by tepid, got no JSON",
     "apply three.json z.npy -o out.npy": "must have the 3 classes of the calibration, got 4",
     "apply three.json z.npy -o p.npy": "must have the 3 classes of the calibration, got 4",

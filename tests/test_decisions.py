@@ -601,3 +601,33 @@ def test_accuracy_is_enough_to_decide(rows):
     t = tepid.calibrate(rows, accuracy=0.8)
     assert t.threshold(rows, precision=0.9).accepted.share > 0
     assert t.threshold(rows).verdict == t.verdict
+
+
+def _deciders(t, z):
+    labels = np.zeros(len(z), int)
+    sets = t.prediction_sets(z, labeled=(z, labels))
+    threshold = t.threshold(z, coverage=0.5)
+    return threshold, t.threshold(z, coverage=0.5, per_class=True), sets, sets.conformal
+
+
+def test_rows_of_other_classes_are_refused_as_by_the_temperature(rows):
+    z = rows[:50]
+    t = _temperature(z.shape[1])
+    for decide in _deciders(t, z):
+        for wrong in (z[0], z[:, :3], z[:, :1], np.hstack([z, z])):
+            with pytest.raises(tepid.InputError) as own:
+                t(wrong)
+            with pytest.raises(tepid.InputError) as error:
+                decide(wrong)
+            assert str(error.value) == str(own.value)
+    with pytest.raises(tepid.InputError, match="classes of the calibration, got 3"):
+        t.threshold(lambda: iter([z[:, :3]]))
+
+
+def test_no_rows_give_an_empty_answer(rows):
+    z = rows[:50]
+    k = z.shape[1]
+    for decide in _deciders(_temperature(k), z):
+        shape = decide(z).shape
+        assert decide(z[:0]).shape == (0, *shape[1:])
+        assert decide(np.zeros((0, 2, k)), class_axis=-1).shape == (0, 2, *shape[1:])

@@ -247,7 +247,7 @@ def test_groups_survive_the_file(tmp_path):
     (tmp_path / "f.json").write_text(
         text.replace(f'"temperature": {t.groups["field"].value}', '"temperature": -1')
     )
-    said = r"f.json, group 'field', must have a temperature that is a number above zero, got -1"
+    said = r"f.json, group 'field', must have a temperature that is a number above zero, .*got -1"
     with pytest.raises(tepid.InputError, match=said):
         tepid.load(tmp_path / "f.json")
 
@@ -449,3 +449,16 @@ def test_groups_of_another_shape_than_the_rows_are_refused():
     with pytest.raises(tepid.InputError, match=r"groups must have the shape \(10, 706\), got \(70"):
         t(grid, groups=G.reshape(706, 10), class_axis=1)
     np.testing.assert_array_equal(t(Z.tolist(), groups=G), t(Z, groups=G))
+
+
+@pytest.mark.parametrize("name", ["groups", "ids", "clusters"])
+def test_a_mask_is_refused_as_for_logits(name):
+    masked = np.ma.masked_array(np.arange(len(Z)) % 7, mask=np.arange(len(Z)) % 2)
+    said = f"{name} must be a plain array, with a name for each row, got a mask"
+    with pytest.raises(tepid.InputError, match=said):
+        tepid.calibrate(Z, Y, **{name: masked})
+
+
+def test_groups_of_bytes_are_utf_8():
+    with pytest.raises(tepid.InputError, match="groups must be UTF-8 text, got"):
+        tepid.uts(Z, groups=np.array([b"\xff"] * len(Z)))

@@ -42,6 +42,42 @@ def test_an_unknown_number_is_minus_one_in_every_container(container, table, tmp
         assert sorted(found) == sorted(table.beside["y"])
 
 
+@pytest.mark.parametrize("container", containers.every())
+def test_true_and_false_are_no_labels_of_four_classes_in_any_container(container, table, tmp_path):
+    right = Table(
+        table.logits, {"y": table.logits.argmax(axis=1) == table.beside["y"]}, table.names
+    )
+    with pytest.raises(tepid.InputError, match=r"got (True and False at|'?(True|False)'? at)"):
+        read_labels(container.write(tmp_path, right), container.labels(right))
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_true_and_false_are_labels_of_two_classes_alone(unknown, rng):
+    z = rng.normal(size=(40, 3))
+    right = (z.argmax(axis=1) == 0).tolist()
+    right = [None, *right[1:]] if unknown else right
+    wanted = [-1 if label is None else int(label) for label in right]
+    forms = [right, tuple(right), np.array(right, object if unknown else bool)]
+    for name, form in (("pyarrow", "array"), ("polars", "Series"), ("pandas", "Series")):
+        if needed(name):
+            forms.append(getattr(pytest.importorskip(name), form)(right))
+    for labels in forms:
+        assert read_labels(z[:, 0], labels).tolist() == wanted
+        for use in (
+            tepid.temperature_scaling,
+            lambda z, y: tepid.calibrate(z, labels=y),
+            lambda z, y: tepid.calibrate(z, labeled=(z, y)),
+            lambda z, y: tepid.calibrate(z, source=(z, y)),
+            lambda z, y: tepid.calibrate(z, reference=y),
+            tepid.compare,
+            tepid.summaries.Reliability.of_logits,
+        ):
+            with pytest.raises(tepid.InputError, match="class numbers or names, got True and Fals"):
+                use(z, labels)
+    three = [label if label is None else bool(label) for label in right]
+    assert read_labels(z, three, classes=[False, True, "both"]).tolist() == wanted
+
+
 @pytest.mark.parametrize("container", containers.every("array", "lists", "numbered"))
 def test_names_are_matched_with_the_classes_in_every_container(container, table, tmp_path):
     named = table.beside["name"] if container.holds == "array" else "name"
@@ -192,7 +228,6 @@ def test_a_fit_on_names_is_the_fit_on_numbers(container, table, tmp_path):
         (["0", "2", " 1 ", ""], None, [0, 2, 1, -1]),
         (["0.0", "2.0", "nan", "-1"], None, [0, 2, -1, -1]),
         ([0, "2", None, np.float32(1)], None, [0, 2, -1, 1]),
-        ([True, False, None, True], None, [1, 0, -1, 1]),
         ([10, 30, 20, -1], [10, 20, 30], [0, 2, 1, -1]),
         ([10.0, 30.0, np.nan, 20.0], [10, 20, 30], [0, 2, -1, 1]),
         (["10", "30", "20.0", ""], [10, 20, 30], [0, 2, 1, -1]),
@@ -269,6 +304,16 @@ def test_an_object_that_is_no_label_is_refused():
     column[:] = [["a"], {"b": 1}]
     with pytest.raises(tepid.InputError, match=r"class numbers or names, got \['a'\] at row 0$"):
         read_labels([[2.0, 0.0], [0.0, 1.0]], column)
+
+
+def test_a_label_or_a_group_of_too_many_digits_is_refused(rng):
+    z, y = rng.normal(size=(4, 3)), [0, 1, 2, 0]
+    for name, given in {
+        "labels": {"labels": [10**5000] * 4},
+        "groups": {"groups": [10**5000] * 4},
+    }.items():
+        with pytest.raises(tepid.InputError, match=f"{name} must be names or numbers, got a num"):
+            tepid.temperature_scaling(z, **({"labels": y} | given))
 
 
 def test_the_number_of_classes_is_checked_where_only_the_rows_tell_it():

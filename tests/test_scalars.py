@@ -1,6 +1,8 @@
 """Single numbers of the wrong kind: refused by name, in one sentence, wherever they are given."""
 
 import math
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -96,6 +98,76 @@ def test_an_option_that_is_no_number_is_refused_by_its_name(name, call, value):
         call(value)
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.int32, np.uint64, np.array])
+def test_a_count_of_any_type_of_integer_does_not_overflow(kind):
+    most = 127 if kind in (np.int8, np.uint8) else 32767
+    counted = tepid.Counted(kind(most - 27), kind(most))
+    assert counted == tepid.Counted(most - 27, most)
+    assert type(counted.checked) is int
+    assert tepid.match_accuracy(Z, counted).value == pytest.approx(
+        tepid.match_accuracy(Z, tepid.Counted(most - 27, most)).value
+    )
+    assert len(_monitor(chunk=kind(50)).update(Z)) == 2
+    assert _monitor(rules=Rules(bins=kind(100))).histogram[0][-1] == 1
+    assert metrics.ece(Y, P, bins=kind(100)) == metrics.ece(Y, P, bins=100)
+
+
+def test_options_become_numbers_of_python(tmp_path):
+    rules = Rules(
+        false_alarms=Decimal("0.01"), limits=np.array([0.1, 0.9]), reestimate=np.True_,
+        sample=np.float32(0.5), half_life=Fraction(3, 2), seed=2**100,
+    )  # fmt: skip
+    assert rules == Rules(0.01, (0.1, 0.9), half_life=1.5, reestimate=True, sample=0.5, seed=2**100)
+    watch = _monitor(rules=rules, period=None)
+    watch.update(Z)
+    watch.save(tmp_path / "monitor.npz")
+    assert Monitor.load(tmp_path / "monitor.npz").rules == rules
+    known = {"samples": np.int64(3), "classes": np.uint8(3), "implied_accuracy": np.float32(0.5)}
+    for value in (np.float32(1.5), Decimal("1.5"), np.array(1.5)):
+        t = tepid.Temperature(value, "given", **known, interval=(np.float32(1), Decimal(2)))
+        t.save(tmp_path / "t.json")
+        assert tepid.load(tmp_path / "t.json") == t
+    for goal in ({"precision": 0.9}, {"coverage": 0.5}, {"cost": (2, 1)}):
+        exact = {
+            name: tuple(map(Decimal, v)) if name == "cost" else Decimal(str(v))
+            for name, v in goal.items()
+        }
+        assert t.threshold(Z, **exact).accepted == t.threshold(Z, **goal).accepted
+    assert t.prediction_sets(Z, Decimal("0.5")).level == t.prediction_sets(Z, 0.5).level
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda v: tepid.Counted(1, v),
+        lambda v: tepid.Counted(-v, 1),
+        lambda v: Rules(remember=v),
+        lambda v: Rules(seed=v),
+        lambda v: Rules(sample=v),
+        lambda v: metrics.ece(Y, P, bins=v),
+    ],
+)
+@pytest.mark.parametrize("digits", [400, 5000])
+def test_a_number_of_too_many_digits_is_refused(call, digits):
+    with pytest.raises(tepid.InputError, match=r"^\w+ must be (at most \d+|a number), got"):
+        call(10**digits)
+
+
+@pytest.mark.parametrize("value", ["no", 1, None])
+def test_what_is_neither_true_nor_false_is_refused(value):
+    with pytest.raises(tepid.InputError, match="reestimate must be True or False, got"):
+        Rules(reestimate=value)
+
+
+def test_a_temperature_whose_inverse_overflows_is_refused():
+    known = {"method": "given", "samples": 1, "classes": 3, "implied_accuracy": 0.9}
+    with pytest.raises(
+        tepid.InputError, match=r"temperature must be at least 5.6e-309, got 5e-309"
+    ):
+        tepid.Temperature(5e-309, **known)
+    assert tepid.Temperature(6e-309, **known)(Z).max() == 1
+
+
 @pytest.mark.parametrize("limits", [3, (1,), (0.1, 0.2, 0.3), (0.5, 0.2)])
 def test_limits_are_a_pair(limits):
     with pytest.raises(
@@ -107,3 +179,40 @@ def test_limits_are_a_pair(limits):
 def test_limits_are_numbers():
     with pytest.raises(tepid.InputError, match="limits must be a number, got 'a'"):
         Rules(limits=("a", "b"))
+
+
+T = tepid.Temperature(1.5, "given", samples=1, classes=3, implied_accuracy=0.9)
+LABELS = [0] * 100
+KINDS = {
+    "engine": (
+        lambda: tepid.uts(Z, engine="threads"),
+        lambda: tepid.uts(Z, engine=tepid.Threads),
+        lambda: tepid.compare(Z, LABELS, engine="threads"),
+    ),
+    "methods": (
+        lambda: tepid.compare(Z, LABELS, methods=5),
+        lambda: tepid.compare(Z, LABELS, methods=[[5]]),
+    ),
+    "models": (lambda: tepid.compare(Z, LABELS, models=5),),
+    "source": (
+        lambda: tepid.compare(Z, LABELS, source=5),
+        lambda: tepid.compare(Z, LABELS, source=(Z,)),
+    ),
+    "names": (
+        lambda: T.threshold(Z, per_class=True, names=5),
+        lambda: T.expected_performance(Z, names=5),
+    ),
+    "summaries": (lambda: tepid.summarize(Z) + 5,),
+    "probabilities": (
+        lambda: T(Z, probabilities=Z),
+        lambda: T.threshold(Z)(Z, probabilities=Z),
+        lambda: T.threshold(Z, probabilities=Z),
+        lambda: tepid.uts(Z, probabilities=Z),
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "call"), [(n, c) for n, calls in KINDS.items() for c in calls])
+def test_an_argument_of_another_kind_is_refused_by_its_name(name, call):
+    with pytest.raises(tepid.InputError, match=f"^{name} must be "):
+        call()

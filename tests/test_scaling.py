@@ -453,3 +453,10 @@ def test_a_regularization_that_is_none_is_refused(given):
     z, y = drifted(n=60)
     with pytest.raises(tepid.InputError, match="regularization must be a number from zero up"):
         scaling.vector(z, y, regularization=given)
+
+
+@pytest.mark.parametrize("given", [np.int64(1), np.float32(1), (np.uint8(1), 1.0)])
+def test_a_regularization_may_be_of_any_type_of_number(given):
+    z, y = drifted(n=60)
+    wanted = scaling.vector(z, y, regularization=1)
+    assert scaling.vector(z, y, regularization=given).intercepts == wanted.intercepts == 1.0

@@ -376,6 +376,14 @@ def test_a_missing_file_raises_file_not_found(kind, tmp_path):
         KINDS[kind][1](tmp_path / "none.npz")
 
 
+@everything
+def test_a_folder_is_no_saved_file(kind, tmp_path):
+    with pytest.raises(tepid.InputError, match="must be a regular file, got a folder"):
+        KINDS[kind][1](tmp_path)
+    with pytest.raises(tepid.InputError, match="must be a regular file, got a folder"):
+        tepid.load(tmp_path)
+
+
 def test_an_infinite_loss_is_kept(tmp_path):
     found = tepid.summaries.Reliability.of([[1.0, 0.0]], [1])
     assert np.isinf(found.nll)

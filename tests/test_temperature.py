@@ -62,6 +62,15 @@ def test_a_class_axis_stays_where_it_is(rng, axis):
     np.testing.assert_array_equal(np.moveaxis(p, axis, -1).reshape(-1, k), _at(1.5, k)(flat))
 
 
+@pytest.mark.parametrize("axis", ["a", (1,), 1.0, 2])
+def test_what_is_no_axis_is_refused(axis):
+    z = np.zeros((4, 3))
+    t = tepid.Temperature(1.5, "manual", samples=4, classes=3, implied_accuracy=0.5)
+    for call in (t, t.threshold(z), t.prediction_sets(z)):
+        with pytest.raises(tepid.InputError, match="class_axis must be an axis of logits, got"):
+            call(z, class_axis=axis)
+
+
 def test_many_rows_are_written_in_blocks(rng):
     z = rng.normal(size=(3000, 700)).astype(np.float32)
     p = _at(1.5, 700)(z)
@@ -148,13 +157,13 @@ def test_a_result_is_printed_in_five_lines():
 
 
 WRONG = {
-    "temperature": [0, -1.0, "hot", None, True, float("inf"), float("nan")],
+    "temperature": [0, -1.0, "hot", None, True, float("inf"), float("nan"), 5e-309],
     "method": [3, None],
     "samples": [-1, 1.5, "many"],
     "classes": [1, None],
     "implied_accuracy": [1.5, -0.1, "x"],
     "status": ["fine", None],
-    "interval": [[1.0], [1.0, -2.0], "wide", [1.0, 2.0, 3.0]],
+    "interval": [[1.0], [1.0, -2.0], "wide", [1.0, 2.0, 3.0], [3, 1]],
     "sensitivity": [[0.0, 1.0]],
     "precision": [0, "high"],
     "warnings": ["text", [1]],

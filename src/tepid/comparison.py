@@ -126,11 +126,13 @@ def _choose_methods(
         if classes >= _MANY_CLASSES:
             left_out |= dict.fromkeys(("matrix", "dirichlet"), f"there are {classes} classes")
         return {name: fit for name, fit in fits.items() if name not in left_out}, left_out
+    if not isinstance(names, Iterable):
+        raise InputError(f"methods must be a list of their names, got {names!r}")
     wanted = [names] if isinstance(names, str) else list(names)
     if not wanted:
         raise InputError("methods must name at least one, got none")
     for name in wanted:
-        if name not in fits:
+        if not isinstance(name, str) or name not in fits:
             raise InputError(f"methods must be among {', '.join(fits)} or all, got {name!r}")
         if name in missing:
             raise InputError(f"methods must come with {missing[name]} for {name}, got none")
@@ -173,13 +175,17 @@ def compare(  # noqa: PLR0913  # each is an option of the protocol, by keyword
     `seconds` is the time of the fit alone. A method that raises on a split is scored at T = 1, and
     `refused` counts these splits.
     """
+    _check_kinds(models, source, engine)
     z = shapes.matrix(validation.as_array(logits))
     y = validation.label_column(labels, len(z), z.shape[1])
     Tails.of(z)  # an error names the row among all rows
     peers = tuple(_peer(f"model {number}", model, z) for number, model in enumerate(models, 1))
     judge = None if reference is None else _peer("reference", reference, z)
     source = None if source is None else _checked_source(*source)
-    size = _check(len(z), splits, fraction, seed, few)
+    splits, few = validation.whole(splits, "splits", 1), validation.whole(few, "few", 1)
+    seed = validation.whole(seed, "seed", 0, validation.LARGEST_SEED)
+    fraction = validation.number(fraction, "fraction")
+    size = _fitted_rows(len(z), fraction)
     given = {"models": bool(peers), "reference": judge is not None, "source": source is not None}
     known = frozenset(("labels", "accuracy", *(kind for kind, there in given.items() if there)))
     fits, left_out = _choose_methods(methods, known, z.shape[1])
@@ -229,13 +235,19 @@ def _checked_source(logits: Any, labels: Any) -> tuple[Array, Int64]:
     return z, validation.label_column(past.labels, len(z), z.shape[1], "source labels")
 
 
-def _check(rows: int, splits: int, fraction: float, seed: int, few: int) -> int:
-    """The number of rows to fit on; raises if an option is invalid."""
-    for name, value, least in (("splits", splits, 1), ("seed", seed, 0), ("few", few, 1)):
-        if validation.whole(value, name) < least:
-            raise InputError(f"{name} must be at least {least}, got {value}")
-    finite = math.isfinite(validation.number(fraction, "fraction"))
-    size = round(rows * fraction) if finite else 0
+def _check_kinds(models: Any, source: Any, engine: Any) -> None:
+    """Refuse arguments of another kind than they must be."""
+    if not isinstance(models, Iterable):
+        raise InputError(f"models must be a list of logits, got {type(models).__name__}")
+    if source is not None and (not isinstance(source, tuple | list) or len(source) != 2):
+        raise InputError(f"source must be a pair (logits, labels), got {type(source).__name__}")
+    if engine is not None and not isinstance(engine, Threads):
+        raise InputError(f"engine must be tepid.Threads to compare, got {engine!r:.80}")
+
+
+def _fitted_rows(rows: int, fraction: float) -> int:
+    """The number of rows to fit on; raises if that leaves none on either side."""
+    size = round(rows * fraction) if math.isfinite(fraction) else 0
     if not 0 < size < rows:
         raise InputError(f"fraction must leave rows on both sides, got {fraction} of {rows} rows")
     return size

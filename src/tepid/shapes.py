@@ -1,6 +1,7 @@
 """Where the classes are, and how an array of any shape is cut into small batches of rows."""
 
 import math
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,10 +21,14 @@ def class_last(logits: Any, class_axis: int | None = None) -> Any:
         if logits.ndim == 0:
             raise InputError("logits must have one row per sample, got a single number")
         return logits
-    if not -logits.ndim <= class_axis < logits.ndim or logits.ndim < 2:
+    try:
+        axis = operator.index(class_axis)
+    except TypeError:
+        axis = logits.ndim
+    if not -logits.ndim <= axis < logits.ndim or logits.ndim < 2:
         raise InputError(
             f"class_axis must be an axis of logits, "
-            f"got {class_axis} for shape {tuple(logits.shape)}"
+            f"got {class_axis!r} for shape {tuple(logits.shape)}"
         )
     return _moved(logits, class_axis, -1)
 
@@ -49,6 +54,18 @@ def class_count(logits: Any) -> int:
     if logits.ndim > 1 and not logits.shape[-1]:
         raise InputError("logits must have at least two classes, got none")
     return 2 if logits.ndim == 1 or logits.shape[-1] == 1 else int(logits.shape[-1])
+
+
+def check_classes(logits: Any, classes: int) -> None:
+    """Refuse an array with its classes last that has other classes than the calibration."""
+    if logits.ndim == 1 and classes > 2:
+        raise InputError(
+            f"logits must be (n, {classes}), or logits[None] for one row, "
+            f"got shape {tuple(logits.shape)}"
+        )
+    found = class_count(logits)
+    if found != classes:
+        raise InputError(f"logits must have the {classes} classes of the calibration, got {found}")
 
 
 # One batch: large against the cost of a call, small against memory.

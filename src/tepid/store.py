@@ -74,7 +74,7 @@ def read(path: str | os.PathLike[str], kinds: Collection[str]) -> tuple[str, Hea
 
     Raises `InputError` for a damaged file, another kind of file and another format.
     """
-    check_regular(path)
+    check_regular(path, folder=False)
     data = Path(path).read_bytes()
     try:
         members = _read_members(data)
@@ -180,7 +180,10 @@ def shorten(value: object) -> str:
     """Return what an error message shows of a value."""
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype} with shape {value.shape}"
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # of whole numbers with thousands of digits
+        return "a number of too many digits"
     return text if len(text) < 80 else text[:77] + "..."
 
 
@@ -288,14 +291,19 @@ def _parse_array(data: bytes) -> Array:
     return np.frombuffer(body, dtype).reshape(shape).astype(dtype.newbyteorder("="))
 
 
-def check_regular(path: str | os.PathLike[str]) -> None:
-    """Raise for a FIFO, a socket or a device, on which a read may wait for ever or never end."""
+def check_regular(path: str | os.PathLike[str], *, folder: bool = True) -> None:
+    """Raise for a FIFO, a socket or a device, on which a read may wait for ever or never end.
+
+    A folder is allowed unless `folder` is False.
+    """
     try:
         mode = Path(path).stat().st_mode
     except (OSError, ValueError):  # whoever opens it says what is wrong
         return
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-        kinds = {stat.S_IFIFO: "a FIFO or pipe", stat.S_IFSOCK: "a socket"}
+    if not stat.S_ISREG(mode) and not (folder and stat.S_ISDIR(mode)):
+        kinds = {
+            stat.S_IFIFO: "a FIFO or pipe", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder",
+        }  # fmt: skip
         got = kinds.get(stat.S_IFMT(mode), "a device")
         raise InputError(f"{path} must be a regular file, got {got}")
 

@@ -111,7 +111,14 @@ class Temperature:
     label_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        validation.check_temperature(self.value)
+        validation.replace_fields(
+            self,
+            value=validation.check_temperature(self.value),
+            samples=validation.whole(self.samples, "samples", 0),
+            classes=validation.whole(self.classes, "classes", 2),
+            implied_accuracy=validation.number(self.implied_accuracy, "implied_accuracy"),
+            interval=_pair(self.interval),
+        )
 
     def __float__(self) -> float:
         return self.value
@@ -164,6 +171,7 @@ class Temperature:
         uncalibrated probabilities instead of logits. Of multi-label rows each label gets its own
         probability, sigmoid(logit / T), with the T of the label if it has one.
         """
+        probabilities = validation.flag(probabilities, "probabilities")
         if columns is not None:
             if not tables.is_frame(logits):
                 raise InputError(f"columns must go with a data frame, got {columns!r}")
@@ -186,13 +194,8 @@ class Temperature:
 
     def _array(self, logits: Any, class_axis: int | None) -> Any:
         z = shapes.class_last(logits, class_axis)
-        if z.ndim == 1 and self.classes > 2:
-            raise InputError(
-                f"logits must be (n, {self.classes}), or logits[None] for one row, "
-                f"got shape {z.shape}"
-            )
-        k = shapes.class_count(z)
-        self.check_classes(k)
+        shapes.check_classes(z, self.classes)
+        k = self.classes
         if validation.look_like_probabilities(z):
             validation.warn_probabilities()
         lead = z.shape[:1] if z.ndim == 1 else z.shape[:-1]
@@ -487,7 +490,7 @@ class Temperature:
 def _ends(temperature: Temperature) -> "Temperatures":
     """T and the ends of its interval, by group."""
     groups = {name: _ends(t) for name, t in temperature.groups.items()}
-    found: Temperatures = decisions().Temperatures(*temperature.ends, groups)
+    found: Temperatures = decisions().Temperatures(*temperature.ends, groups, temperature.classes)
     return found
 
 
@@ -550,7 +553,7 @@ def load(path: str | os.PathLike[str]) -> Temperature:
     """The temperature that `Temperature.save` wrote; every field is checked."""
     if Path(path).suffix.lower() == ".npz":
         raise InputError(f"{path} must be a temperature in .json, got .npz; see tepid.scaling.load")
-    check_regular(path)
+    check_regular(path, folder=False)
     try:
         stored = json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
@@ -624,7 +627,7 @@ def _label_names(names: Any, place: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _pair(value: list[float] | None) -> tuple[float, float] | None:
+def _pair(value: Sequence[float] | None) -> tuple[float, float] | None:
     return None if value is None else (float(value[0]), float(value[1]))
 
 
@@ -636,13 +639,22 @@ def _is_positive(value: Any) -> bool:
     return _is_number(value) and value > 0
 
 
+def _is_temperature(value: Any) -> bool:
+    return _is_positive(value) and math.isfinite(1 / value)
+
+
 def _is_share(value: Any) -> bool:
     return _is_number(value) and 0 <= value <= 1
 
 
 def _is_pair(value: Any) -> bool:
-    pair = isinstance(value, list) and len(value) == 2 and all(_is_positive(v) for v in value)
+    pair = isinstance(value, list) and len(value) == 2 and all(map(_is_temperature, value))
     return value is None or pair
+
+
+def _is_interval(value: Any) -> bool:
+    # A fit may have T outside of its interval.
+    return _is_pair(value) and (value is None or value[0] <= value[1])
 
 
 def _is_texts(value: Any) -> bool:
@@ -653,9 +665,9 @@ def _is_evidence(value: Any) -> bool:
     return isinstance(value, dict) and all(
         isinstance(part, dict)
         and part.keys() == {"value", "interval", "weight"}
-        and _is_positive(part["value"])
+        and _is_temperature(part["value"])
         and part["interval"] is not None
-        and _is_pair(part["interval"])
+        and _is_interval(part["interval"])
         and _is_share(part["weight"])
         for part in value.values()
     )
@@ -666,13 +678,13 @@ def _is_text(value: Any) -> bool:
 
 
 _SCHEMA = {
-    "temperature": (_is_positive, "is a number above zero"),
+    "temperature": (_is_temperature, "is a number above zero, with 1/T finite"),
     "method": (_is_text, "is a string"),
     "samples": (lambda v: type(v) is int and v >= 0, "is a count"),
     "classes": (lambda v: type(v) is int and v >= 2, "is a number of classes"),
     "implied_accuracy": (_is_share, "is in [0, 1]"),
     "status": (lambda v: v in get_args(Status), "is a known status"),
-    "interval": (_is_pair, "is null or a pair of temperatures"),
+    "interval": (_is_interval, "is null or a rising pair of temperatures"),
     "verdict": (lambda v: v is None or v in get_args(Verdict), "is null or a known verdict"),
     "reason": (_is_text, "is a string"),
     "next_step": (_is_text, "is a string"),

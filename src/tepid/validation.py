@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tepid.errors import InputError, ProbabilityWarning, RowError
 from tepid.shapes import class_back, class_last, matrix
+from tepid.store import shorten
 from tepid.tables import TEXT, arrow_values, is_arrow, is_frame, is_number, read_frame
 
 Array = NDArray[Any]
@@ -39,6 +40,8 @@ _ROUNDED = 0.05
 _SOME_ROWS = 10
 # Heavier weights would overflow in a sum of squares.
 _HEAVY = 1e100
+# Seeds may be as long as those that NumPy draws.
+LARGEST_SEED = (1 << 128) - 1
 # Where labels (n, K) are refused.
 MULTILABEL = "; for labels (n, K) use tepid.calibrate with multilabel=True"
 
@@ -198,6 +201,8 @@ def partial_labels(
     Unknown are -1, NaN, None, null and blank text. Every other label is compared with `names` as
     text, so that 1, 1.0 and "1" are one label. Where none of the names is a number, and where there
     are no names, whole numbers are positions of classes. A row of weight zero may have any number.
+    True and False are classes 1 and 0 of two; of more classes they are refused, since they mostly
+    say whether a prediction was right.
     """
     y = label_values(labels, name)
     y = y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y
@@ -209,6 +214,9 @@ def partial_labels(
     named = {} if names is None else class_positions(names)
     if names is not None and len(names) != k:
         raise InputError(f"classes must name the {k} classes of the logits, got {len(names)} names")
+    if k > 2 and not any(map(_is_flag, names or ())):
+        _refuse_flags(y, name)
+    y = y.astype(np.int64) if y.dtype.kind == "b" else y
     by_value = any(is_number(key) for key in named)
     if y.dtype.kind not in "OU" and not by_value:
         return _positions(y, k, name, weight)
@@ -218,16 +226,28 @@ def partial_labels(
         try:
             code = found.get(value)
         except TypeError:
-            raise RowError(name, "be class numbers or names", repr(value)[:80], row) from None
+            raise RowError(name, "be class numbers or names", shorten(value), row) from None
         if code is None:
             code = found[value] = _code(value, k, named, by_value=by_value)
         if code == _NO_CLASS:
             if weight is None or weight[row] > 0 or not is_number(label_text(value) or ""):
                 must = _expected(value, k, names)
-                raise RowError(name, must, repr(value)[:80], row)
+                raise RowError(name, must, shorten(value), row)
             code = -1
         codes[row] = code
     return codes
+
+
+def _refuse_flags(y: Array, name: str) -> None:
+    """Raise for a label that is True or False."""
+    flags = map(_is_flag, y.tolist() if y.dtype.kind in "bO" else ())
+    row = next((row for row, found in enumerate(flags) if found), None)
+    if row is not None:
+        raise RowError(name, "be class numbers or names", "True and False", row)
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool | np.bool_)
 
 
 def _positions(y: Array, k: int, name: str, weight: Float64 | None) -> Int64:
@@ -281,6 +301,8 @@ def label_values(labels: Any, name: str = "labels") -> Array:
     """Labels as an array of numbers, text or objects, of any shape."""
     if is_tensor(labels):
         labels = labels.detach().cpu()
+    if is_arrow(labels) and str(getattr(labels, "type", "")) == "bool" and labels.null_count:
+        labels = np.array(labels.to_pylist(), object)  # as numbers they would not be refused
     values = labels if isinstance(labels, np.ndarray) else _to_numpy(labels, name)
     if isinstance(values, np.ma.MaskedArray):
         raise InputError(f"{name} must be a plain array, with -1 where unknown, got a mask")
@@ -296,7 +318,7 @@ def label_values(labels: Any, name: str = "labels") -> Array:
         y = y.astype(np.float32)
     if y.dtype.kind not in "fiubOU":
         raise InputError(f"{name} must be class numbers or names, got an array of {y.dtype}")
-    return y.astype(np.int64) if y.dtype.kind == "b" else y
+    return y
 
 
 def _untyped(values: Any) -> Array:
@@ -314,9 +336,9 @@ def label_text(value: object) -> str | None:
     """
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return None
-    if isinstance(value, bool | np.bool_):
-        return str(int(value))
-    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    if _is_flag(value):
+        return str(int(bool(value)))
+    text = value.decode(errors="replace") if isinstance(value, bytes) else _text(value, "labels")
     text = text.strip()
     # A whole number may be too large for a float, and is never NaN.
     whole_number = isinstance(value, numbers.Integral)
@@ -328,6 +350,13 @@ def label_text(value: object) -> str | None:
         return text
     number = float(text)
     return str(int(number)) if number.is_integer() else repr(number)
+
+
+def _text(value: object, name: str) -> str:
+    try:
+        return str(value)
+    except ValueError:
+        raise InputError(f"{name} must be names or numbers, got {shorten(value)}") from None
 
 
 def class_names(classes: Any, k: int | None = None) -> ClassNames:
@@ -395,6 +424,8 @@ def group_column(groups: Any, name: str = "groups") -> Array:
 
     Blanks around a name do not count, and 1.0 is 1, so that one group has one name in every file.
     """
+    if isinstance(groups, np.ma.MaskedArray):
+        raise InputError(f"{name} must be a plain array, with a name for each row, got a mask")
     if is_arrow(groups) and hasattr(groups, "null_count"):
         groups = arrow_values(groups)
     try:
@@ -402,7 +433,10 @@ def group_column(groups: Any, name: str = "groups") -> Array:
     except ValueError:
         raise InputError(f"{name} must be one name per row, got rows of unequal length") from None
     if column.dtype.kind in "ST":
-        column = np.char.decode(column) if column.dtype.kind == "S" else column.astype(object)
+        try:
+            column = np.char.decode(column) if column.dtype.kind == "S" else column.astype(object)
+        except UnicodeDecodeError as error:
+            raise InputError(f"{name} must be UTF-8 text, got {error.object!r}") from None
     if column.dtype.kind not in "iubUfO":
         raise InputError(f"{name} must be names or whole numbers, got {column.dtype}")
     if column.dtype.kind in "fO":
@@ -416,21 +450,23 @@ def _group(value: object, name: str, row: int) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     if not isinstance(value, (str, numbers.Integral)):
-        raise RowError(name, "be names or whole numbers", repr(value), row)
-    return str(value)
+        raise RowError(name, "be names or whole numbers", shorten(value), row)
+    return _text(value, name)
 
 
 def check_bins(bins: int, least: int = 1) -> int:
     """The number of bins, or a refusal."""
-    whole(bins, "bins", least)
-    return bins
+    return whole(bins, "bins", least)
 
 
-def check_temperature(temperature: float) -> float:
-    """A temperature, finite and above zero, or a refusal."""
-    if not (math.isfinite(number(temperature, "temperature")) and temperature > 0):
+def check_temperature(temperature: Any) -> float:
+    """A temperature, finite and above zero, with 1/T finite, or a refusal."""
+    value = number(temperature, "temperature")
+    if not (math.isfinite(value) and value > 0):
         raise InputError(f"temperature must be a number above zero, got {temperature}")
-    return temperature
+    if math.isinf(1 / value):
+        raise InputError(f"temperature must be at least 5.6e-309, got {value:g}")
+    return value
 
 
 def probability_matrix(probabilities: Any, name: str = "probabilities") -> Array:
@@ -515,8 +551,10 @@ def logits_of(
         return np.asarray(np.log((p if p.dtype.kind == "f" else p.astype(np.float64)) + floor))
 
 
-def whole(value: Any, name: str, least: int | None = None) -> int:
+def whole(value: Any, name: str, least: int | None = None, most: int = sys.maxsize) -> int:
     """A whole number of at least `least`, or a refusal; neither 1.0 nor "1" nor True is one.
+
+    The result is an `int`, which does not overflow: use it in place of `value`.
 
     >>> whole(3, "bins")
     3
@@ -527,14 +565,16 @@ def whole(value: Any, name: str, least: int | None = None) -> int:
         except TypeError:
             pass
         else:
+            if abs(found) > most:  # perhaps too long to be written
+                raise InputError(f"{name} must be at most {most}, got a larger number")
             if least is not None and found < least:
                 raise InputError(f"{name} must be at least {least}, got {value}")
             return found
-    raise InputError(f"{name} must be a whole number, got {value!r}")
+    raise InputError(f"{name} must be a whole number, got {shorten(value)}")
 
 
 def number(value: Any, name: str) -> float:
-    """A real number, infinite and NaN included, or a refusal.
+    """A real number as `float`, infinite and NaN included, or a refusal.
 
     >>> number(3, "budget")
     3.0
@@ -544,4 +584,21 @@ def number(value: Any, name: str) -> float:
             return float(value)
         except (TypeError, ValueError, OverflowError):
             pass
-    raise InputError(f"{name} must be a number, got {value!r}")
+    raise InputError(f"{name} must be a number, got {shorten(value)}")
+
+
+def flag(value: Any, name: str) -> bool:
+    """True or False, or a refusal.
+
+    >>> flag(np.True_, "reestimate")
+    True
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name} must be True or False, got {shorten(value)}")
+    return bool(value)
+
+
+def replace_fields(record: Any, **values: Any) -> None:
+    """Set fields of a frozen dataclass to their checked values, in its `__post_init__`."""
+    for name, value in values.items():
+        object.__setattr__(record, name, value)

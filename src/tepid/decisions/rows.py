@@ -1,7 +1,7 @@
 """The rows that decisions are about: their probabilities at T and at both ends of its interval."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, Self, TypeVar
@@ -30,13 +30,15 @@ _ASSUMPTION = (
 class Temperatures:
     """T and the ends of its interval, for all rows and for the groups that have their own.
 
-    Without an interval both ends are T.
+    Without an interval both ends are T. Rows that do not have this number of `classes` are refused,
+    if it is known.
     """
 
     value: float
     low: float
     high: float
     groups: Mapping[str, "Temperatures"]
+    classes: int | None = None
 
     @property
     def each(self) -> tuple[float, float, float]:
@@ -109,6 +111,8 @@ def name_classes(names: Sequence[Any] | None, source: Source, classes: int) -> l
     """The names of the classes: those given, those of the columns of logits, or numbers."""
     if names is None:
         names = source.names or range(classes)
+    if not isinstance(names, Iterable):
+        raise InputError(f"names must be a list of the names of the classes, got {names!r}")
     found = [str(name) for name in names]
     if len(found) != classes:
         raise InputError(f"names must be one for each of the {classes} classes, got {len(found)}")
@@ -143,6 +147,8 @@ def sum_rows(
 def probabilities_of(batch: Batch, temperatures: Temperatures, ends: int = 3) -> Float64:
     """The probabilities (3, n, k) at T and at both ends of its interval; (1, n, k) at T alone."""
     logits = validation.as_array(batch.logits)
+    if temperatures.classes is not None:
+        shapes.check_classes(logits, temperatures.classes)
     if batch.group is None:
         return np.stack([softmax(logits, t) for t in temperatures.each[:ends]])
     out = np.empty((ends, len(logits), shapes.class_count(logits)))
@@ -163,9 +169,11 @@ def calibrated(
     probabilities: bool = False,
 ) -> tuple[Float64, Any]:
     """The probabilities at T in float64, classes last, and which classes are not masked."""
-    if probabilities:
+    if validation.flag(probabilities, "probabilities"):
         logits = validation.log_probabilities(logits, class_axis)
     z = shapes.class_last(validation.as_array(logits), class_axis)
+    if temperatures.classes is not None:
+        shapes.check_classes(z, temperatures.classes)
     lead = z.shape if z.ndim == 1 else z.shape[:-1]
     rows = shapes.matrix(z.reshape(-1, *z.shape[z.ndim - 1 :]) if z.ndim > 1 else z)
     names = None if groups is None else validation.group_column(groups)
@@ -173,7 +181,8 @@ def calibrated(
         must = f"groups must have one entry for each of the {len(rows)} rows"
         raise InputError(f"{must}, got {len(names)}")
     (p,) = probabilities_of(Batch(rows, group=names), temperatures, ends=1)
-    return p.reshape(*lead, -1), (rows > -np.inf).reshape(*lead, -1)
+    shape = (*lead, p.shape[-1])
+    return p.reshape(shape), (rows > -np.inf).reshape(shape)
 
 
 def bins_of(probabilities: Float64, per_unit: int) -> Int64:

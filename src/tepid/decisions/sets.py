@@ -1,5 +1,6 @@
 """Prediction sets: the classes that are expected to contain the label."""
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from functools import partial
@@ -162,7 +163,8 @@ def find_sets(
     engine: Engine | None,
 ) -> PredictionSets:
     """The prediction sets at the level where their expected coverage is the wanted one."""
-    if not 0 < validation.number(coverage, "coverage") < 1:
+    coverage = validation.number(coverage, "coverage")
+    if not 0 < coverage < 1:
         raise InputError(f"coverage must be in (0, 1), got {coverage}")
     conformal = None if labeled is None else _conformal(labeled, temperatures, coverage)
     of = partial(SetSums.of, temperatures=temperatures)
@@ -186,7 +188,7 @@ def find_sets(
 def _conformal(labeled: Source, temperatures: Temperatures, coverage: float) -> Conformal:
     """The level by the quantile of the label's probability on labeled rows."""
     groups = temperatures.groups if labeled.grouped else {}
-    own = Temperatures(*temperatures.each, groups)
+    own = dataclasses.replace(temperatures, groups=groups)
     scores: list[Float64] = []
     for batch in labeled.batches(1 << 16):
         p = probabilities_of(batch, own)[0]

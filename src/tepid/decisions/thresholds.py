@@ -216,10 +216,14 @@ class Goal:
             raise InputError(f"threshold must have one of precision, coverage and cost, got {got}")
         for name in ("precision", "coverage"):
             value = getattr(self, name)
-            if value is not None and not 0 < validation.number(value, name) <= 1:
+            if value is None:
+                continue
+            share = validation.number(value, name)
+            if not 0 < share <= 1:
                 raise InputError(f"{name} must be in (0, 1], got {value}")
+            validation.replace_fields(self, **{name: share})
         if self.cost is not None:
-            _check_cost(self.cost)
+            validation.replace_fields(self, cost=_check_cost(self.cost))
 
     def __str__(self) -> str:
         if self.precision is not None:
@@ -238,12 +242,13 @@ class Goal:
         return accepted.share * wrong * error + (1 - accepted.share) * review
 
 
-def _check_cost(cost: Any) -> None:
+def _check_cost(cost: Any) -> tuple[float, float]:
     if not isinstance(cost, (tuple, list)) or len(cost) != 2:
         raise InputError(f"cost must be a pair, of an error and of a review, got {cost!r}")
-    for value in cost:
-        if not 0 < validation.number(value, "cost") < math.inf:
-            raise InputError(f"cost must be two numbers above zero, got {cost!r}")
+    error, review = (validation.number(value, "cost") for value in cost)
+    if not (0 < error < math.inf and 0 < review < math.inf):
+        raise InputError(f"cost must be two numbers above zero, got {cost!r}")
+    return error, review
 
 
 def find_threshold(

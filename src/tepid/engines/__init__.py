@@ -8,6 +8,7 @@ from typing import Any
 
 from tepid.engines.engine import Engine, Progress
 from tepid.engines.threads import Threads
+from tepid.errors import InputError
 from tepid.sources.dask import DaskPart
 from tepid.sources.source import Source
 from tepid.sources.spark import SparkPart
@@ -18,6 +19,8 @@ __all__ = ["Engine", "Progress", "Threads", "choose_engine"]
 def choose_engine(engine: Engine | None, *sources: Source) -> Engine:
     """The engine that was given, or the one where the rows are."""
     if engine is not None:
+        if not hasattr(engine, "total") or isinstance(engine, type):
+            raise InputError(f"engine must be one such as tepid.Threads(4), got {engine!r:.80}")
         return engine
     first = [leaf for source in sources for part in source.parts[:1] for leaf in part.leaves()]
     if any(isinstance(leaf, DaskPart) for leaf in first):

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from tepid.errors import InputError
 from tepid.methods.passes import Key
-from tepid.validation import number, whole
+from tepid.validation import number, replace_fields, whole
 
 # The standard error of an accuracy that is given without one.
 STATED = 0.02
@@ -28,9 +28,10 @@ class Counted:
     checked: int
 
     def __post_init__(self) -> None:
-        most = whole(self.checked, "checked")
-        if most < 1 or not 0 <= whole(self.correct, "correct") <= most:
-            raise InputError(f"correct must be in 0 to {most} of at least one, got {self.correct}")
+        correct, checked = whole(self.correct, "correct"), whole(self.checked, "checked")
+        if checked < 1 or not 0 <= correct <= checked:
+            raise InputError(f"correct must be in 0 to {checked} of at least one, got {correct}")
+        replace_fields(self, correct=correct, checked=checked)
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Range:
     high: float
 
     def __post_init__(self) -> None:
-        _share(self.low), _share(self.high)
+        replace_fields(self, low=_share(self.low), high=_share(self.high))
         if self.low > self.high:
             raise InputError(f"accuracy must be a range from low to high, got {self}")
 
@@ -150,6 +151,7 @@ def _share(value: Any) -> float:
 
 
 def _error(value: Any) -> float:
-    if not 0 <= number(value, "standard error of accuracy") < 1:
+    error = number(value, "standard error of accuracy")
+    if not 0 <= error < 1:
         raise InputError(f"standard error of accuracy must be in [0, 1), got {value!r}")
-    return float(value)
+    return error

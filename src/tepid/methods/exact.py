@@ -80,7 +80,8 @@ def uts(
     >>> round(uts(logits).value, 2)
     1.06
     """
-    if not 0 <= number(deviations, "deviations") <= _MOST_DEVIATIONS:
+    deviations = number(deviations, "deviations")
+    if not 0 <= deviations <= _MOST_DEVIATIONS:
         most = f"{_MOST_DEVIATIONS:g}"
         raise InputError(f"deviations must be a number in 0 to {most}, got {deviations}")
     if isinstance(logits, Summaries):

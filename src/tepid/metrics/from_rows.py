@@ -42,7 +42,7 @@ def ece_equal_mass(
     >>> ece_equal_mass([0, 1, 1], [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3]], bins=3)
     0.5333
     """
-    validation.check_bins(bins)
+    bins = validation.check_bins(bins)
     rows = _rows_of("ece_equal_mass", labels, probabilities, sample_weight)
     ties = _by_confidence(rows)
     middle = np.cumsum(ties.weight) - ties.weight / 2
@@ -66,7 +66,7 @@ def ece_classwise(
     >>> ece_classwise([0, 1], [[0.8, 0.2], [0.8, 0.2]])
     0.3
     """
-    validation.check_bins(bins)
+    bins = validation.check_bins(bins)
     rows = _rows_of("ece_classwise", labels, probabilities, sample_weight)
     gaps = np.zeros((rows.probabilities.shape[1], bins))
     kernels.class_gaps(rows.probabilities, rows.labels, rows.weight, gaps)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -86,7 +87,7 @@ def bootstrap(
     >>> found.value, found.low, found.high
     (0.75, 0.69, 0.81)
     """
-    _check(level, draws, seed)
+    level, draws, seed = _check(level, draws, seed)
     drawn = _draw(measure, labels, probabilities, draws, seed, clusters)
     return _interval(drawn, level, *_range(measure))
 
@@ -132,7 +133,7 @@ def compared(
     clusters: ArrayLike | None = None,
 ) -> tuple[Interval, Interval, Interval]:
     """What `bootstrap` says of each of two models, and `difference` of both, from one drawing."""
-    _check(level, draws, seed)
+    level, draws, seed = _check(level, draws, seed)
     one, other = (_draw(measure, labels, p, draws, seed, clusters) for p in (before, after))
     ends = _range(measure)
     with np.errstate(invalid="ignore"):  # inf - inf is NaN
@@ -140,11 +141,11 @@ def compared(
     return _interval(one, level, *ends), _interval(other, level, *ends), _interval(change, level)
 
 
-def _check(level: float, draws: int, seed: int) -> None:
-    if not 0 < number(level, "level") < 1:
+def _check(level: Any, draws: Any, seed: Any) -> tuple[float, int, int]:
+    share = number(level, "level")
+    if not 0 < share < 1:
         raise InputError(f"level must be between 0 and 1, got {level}")
-    whole(draws, "draws", 1)
-    whole(seed, "seed", 0)
+    return share, whole(draws, "draws", 1), whole(seed, "seed", 0, validation.LARGEST_SEED)
 
 
 def _draw(

@@ -22,7 +22,7 @@ from tepid.online.reference import Reference, Rules, summarize_reference, take_r
 from tepid.online.state import COLUMNS, Row, State, load_state, save_state
 from tepid.online.sums import Sums
 from tepid.temperature import Temperature, warn_unreliable
-from tepid.validation import Float64, Int64, number, whole
+from tepid.validation import Float64, Int64, number, replace_fields, whole
 
 # Rows are sampled in blocks of this size: a batch of one row must not pay for its own generator.
 _BLOCK = 1 << 14
@@ -43,7 +43,7 @@ class Outputs:
     log: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
-        whole(self.every, "every", 1)
+        replace_fields(self, every=whole(self.every, "every", 1))
 
 
 class Monitor:

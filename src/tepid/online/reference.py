@@ -17,7 +17,17 @@ from tepid.online.sums import Layout
 from tepid.sources import open_source
 from tepid.summaries.tails import Tails
 from tepid.temperature import Temperature
-from tepid.validation import Float64, Int64, check_bins, check_temperature, number, whole
+from tepid.validation import (
+    LARGEST_SEED,
+    Float64,
+    Int64,
+    check_bins,
+    check_temperature,
+    flag,
+    number,
+    replace_fields,
+    whole,
+)
 
 _NAME = "reference_logits"
 _LEAST_CHUNKS = 2
@@ -64,20 +74,27 @@ class Rules:
     remember: int = 1000
 
     def __post_init__(self) -> None:
-        if not 0 < number(self.false_alarms, "false_alarms") < 1:
+        replace_fields(
+            self,
+            false_alarms=number(self.false_alarms, "false_alarms"),
+            limits=_check_limits("limits", self.limits),
+            threshold=_check_threshold(self.threshold),
+            accepted_limits=_check_limits("accepted_limits", self.accepted_limits),
+            half_life=None if self.half_life is None else number(self.half_life, "half_life"),
+            reestimate=flag(self.reestimate, "reestimate"),
+            sample=number(self.sample, "sample"),
+            seed=whole(self.seed, "seed", 0, LARGEST_SEED),
+            bins=check_bins(self.bins),
+            remember=whole(self.remember, "remember", 1),
+        )
+        if not 0 < self.false_alarms < 1:
             raise InputError(f"false_alarms must be in (0, 1), got {self.false_alarms}")
-        if not 0 < number(self.sample, "sample") <= 1:
+        if not 0 < self.sample <= 1:
             raise InputError(f"sample must be in (0, 1], got {self.sample}")
-        if self.half_life is not None and not (0 < number(self.half_life, "half_life") < math.inf):
+        if self.half_life is not None and not 0 < self.half_life < math.inf:
             raise InputError(f"half_life must be a number above zero, got {self.half_life}")
-        _check_limits("limits", self.limits)
-        _check_limits("accepted_limits", self.accepted_limits)
-        _check_threshold(self.threshold)
         if self.threshold is None and self.accepted_limits is not None:
             raise InputError("accepted_limits must go with a threshold, got none")
-        whole(self.seed, "seed", 0)
-        whole(self.remember, "remember", 1)
-        check_bins(self.bins)
 
     @property
     def keep(self) -> float:
@@ -85,18 +102,26 @@ class Rules:
         return 0.0 if self.half_life is None else 0.5 ** (1 / self.half_life)
 
 
-def _check_threshold(threshold: Any) -> None:
-    if threshold is not None and not 0 < number(threshold, "threshold") <= 1:
+def _check_threshold(threshold: Any) -> float | None:
+    if threshold is None:
+        return None
+    value = number(threshold, "threshold")
+    if not 0 < value <= 1:
         raise InputError(f"threshold must be in (0, 1], got {threshold}")
+    return value
 
 
-def _check_limits(name: str, limits: Any) -> None:
+def _check_limits(name: str, limits: Any) -> tuple[float, float] | None:
+    if limits is None:
+        return None
     try:
-        low, high = (0.0, 1.0) if limits is None else limits
+        low, high = limits
     except (TypeError, ValueError):
         low, high = 1.0, 0.0
-    if not 0 <= number(low, name) < number(high, name) <= 1:
+    found = number(low, name), number(high, name)
+    if not 0 <= found[0] < found[1] <= 1:
         raise InputError(f"{name} must be (low, high) within [0, 1], got {limits}")
+    return found
 
 
 @dataclass(frozen=True)
@@ -213,17 +238,21 @@ class Reference:
     layout: Layout = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_temperature(self.temperature)
-        _check_chunks(self.chunk, self.period)
-        check_bins(self.bins)
-        if not isinstance(self.reestimate, bool):
-            raise InputError(f"reestimate must be True or False, got {self.reestimate}")
+        chunk, period = _check_chunks(self.chunk, self.period)
+        replace_fields(
+            self,
+            temperature=check_temperature(self.temperature),
+            chunk=chunk,
+            period=period,
+            bins=check_bins(self.bins),
+            reestimate=flag(self.reestimate, "reestimate"),
+            threshold=_check_threshold(self.threshold),
+        )
         k = max(self.thresholds.size, 2)
         store.check_numbers("thresholds", self.thresholds, (k,), 0.0, 1.0)
         _check_number("confidence", self.confidence, 0.0, 1 + _ROUNDING)
         if self.estimate is not None:
             _check_number("estimate", self.estimate, sys.float_info.min)
-        _check_threshold(self.threshold)
         if (self.threshold is None) != (self.accepted is None):
             raise InputError("threshold must go with the spread of accepted rows, got one of them")
         theta = self.thresholds[None][: self.reestimate]
@@ -249,14 +278,16 @@ class Reference:
         return fields | {"spread": dataclasses.asdict(self.spread), "accepted": accepted}
 
 
-def _check_chunks(chunk: int | None, period: float | None) -> None:
+def _check_chunks(chunk: Any, period: Any) -> tuple[int | None, float | None]:
     if (chunk is None) == (period is None):
         both = f"chunk={chunk} and period={period}"
         raise InputError(f"chunk or period must be given, and not both, got {both}")
-    if chunk is not None:
-        whole(chunk, "chunk", 1)
-    if period is not None and not 0 < number(period, "period") < math.inf:
+    if period is None:
+        return whole(chunk, "chunk", 1), None
+    seconds = number(period, "period")
+    if not 0 < seconds < math.inf:
         raise InputError(f"period must be a number of seconds above zero, got {period}")
+    return None, seconds
 
 
 def _check_number(name: str, value: Any, low: float, high: float = math.inf) -> None:
@@ -273,21 +304,21 @@ def summarize_reference(
     times: Any,
 ) -> Reference:
     """Return the reference of logits (n, k) in their order in time, at the served temperature."""
-    _check_chunks(chunk, period)
+    chunk, period = _check_chunks(chunk, period)
     source = open_source(logits).select()
     if source.weighted:
         raise InputError(f"sample_weight must be left out of {_NAME}, got one")
     z = source.whole().logits
     if isinstance(temperature, Temperature):
         temperature.check_classes(shapes.class_count(z))
-    value = check_temperature(number(temperature, "temperature"))
+    value = check_temperature(temperature)
     cuts = _cut_chunks(int(z.shape[0]), chunk, period, times)
     try:
         tails = Tails.of(z)
     except RowError as error:
         raise error.moved(0, _NAME) from None
     thresholds = tails.thresholds()
-    threshold = None if rules.threshold is None else float(rules.threshold)
+    threshold = rules.threshold
     layout = Layout(value, thresholds[None][: rules.reestimate], rules.bins, threshold)
     parts = [layout.of(take_rows(z, rows)) for rows in cuts]
     rows = np.array([part.weight for part in parts])
@@ -295,9 +326,9 @@ def summarize_reference(
     shares = np.array([part.accepted for part in parts]) / rows
     return Reference(
         temperature=value,
-        chunk=None if chunk is None else int(chunk),
-        period=None if period is None else float(period),
-        bins=int(rules.bins),
+        chunk=chunk,
+        period=period,
+        bins=rules.bins,
         reestimate=rules.reestimate,
         thresholds=thresholds,
         confidence=float(tails.confidence.sum()) / tails.weight,

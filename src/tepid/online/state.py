@@ -245,7 +245,7 @@ def save_state(path: str | os.PathLike[str], state: State) -> None:
     own = {name: getattr(state.rules, name) for name in _RULES}
     header = {
         "reference": state.reference.as_dict(),
-        "rules": {k: v.item() if isinstance(v, np.generic) else v for k, v in own.items()},
+        "rules": own,
         "counts": {name: getattr(state, name) for name in _COUNTS},
     }
     arrays = {

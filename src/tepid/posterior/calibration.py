@@ -171,8 +171,6 @@ def calibrate(  # noqa: PLR0913  # each kind of evidence is one keyword
         split = {"per_label": multilabel == "per-label", "table": logits}
         evidence = open_multilabel(rows, layout, labels=labels, **others, **split)
     else:
-        if rows.classes != 2 and getattr(getattr(labels, "dtype", None), "kind", "") == "b":
-            raise InputError("labels must be class numbers or names, got True and False")
         evidence = open_evidence(rows, layout, answers=labels if by_id else None, **others)
     found = fit_evidence(evidence, accuracy, choose_engine(engine, evidence.rows))
     found = dataclasses.replace(found, warnings=(*found.warnings, *evidence.notes))

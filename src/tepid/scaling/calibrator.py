@@ -36,10 +36,10 @@ def calibrate(
         array = validation.as_array(logits.detach().cpu())
         out = calibrate(self, array, class_axis=class_axis, probabilities=probabilities)
         return torch.from_numpy(out).to(logits.device)
-    if probabilities:
+    if validation.flag(probabilities, "probabilities"):
         logits = validation.log_probabilities(logits, class_axis)
     z = shapes.class_last(validation.as_array(logits), class_axis)
-    _check_shape(z, self.classes)
+    shapes.check_classes(z, self.classes)
     if validation.look_like_probabilities(z):
         validation.warn_probabilities()
     return shapes.class_back(_in_batches(self, z), class_axis)
@@ -59,16 +59,6 @@ def _in_batches(fitted: Fitted, z: Array) -> Array:
             raise error.moved(start) from None
         start += len(batch)
     return out
-
-
-def _check_shape(z: Array, classes: int) -> None:
-    if z.ndim == 1 and classes > 2:
-        raise InputError(
-            f"logits must be (n, {classes}), or logits[None] for one row, got shape {z.shape}"
-        )
-    k = shapes.class_count(z)
-    if k != classes:
-        raise InputError(f"logits must have the {classes} classes of the calibration, got {k}")
 
 
 def check_counts(samples: int, classes: int) -> None:

@@ -175,7 +175,7 @@ def histogram(
     >>> fitted([[2.0, 0.0]])
     array([[0.75, 0.25]])
     """
-    validation.check_bins(bins)
+    bins = validation.check_bins(bins)
     if spacing not in ("width", "mass"):
         raise InputError(f"spacing must be 'width' or 'mass', got {spacing!r}")
     rows = labeled(logits, labels, sample_weight, class_axis, columns, probabilities=probabilities)

@@ -3,6 +3,7 @@
 All three are convex and minimized by SciPy's L-BFGS-B, starting from temperature scaling.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ from tepid.scaling.linear_fit import (
     one_slope,
 )
 from tepid.scaling.rows import Rows, data_warnings, labeled, log_softmax, softmax, unmasked
-from tepid.validation import Float64
+from tepid.validation import Float64, number
 
 Features = Literal["logits", "log-probabilities"]
 # One number for both of ODIR's strengths, the pair (λ, μ), or None to choose by cross-validation.
@@ -187,17 +188,23 @@ def _fit(method: str, rows: Rows, features: Features, regularization: Regulariza
 def _check_strength(regularization: Regularization) -> Strength | None:
     if regularization is None:
         return None
-    given = regularization if isinstance(regularization, tuple) else (regularization,) * 2
-    if len(given) != 2 or not all(_is_strength(s) for s in given):
+    pair = regularization if isinstance(regularization, tuple) else (regularization,) * 2
+    found = [_strength(value) for value in pair]
+    if len(found) != 2 or any(math.isnan(strength) for strength in found):
         raise InputError(
             "regularization must be a number from zero up, a pair of them, or None, "
-            f"got {regularization}"
+            f"got {store.shorten(regularization)}"
         )
-    return Strength(float(given[0]), float(given[1]))
+    return Strength(*found)
 
 
-def _is_strength(value: object) -> bool:
-    return isinstance(value, (int, float)) and (value == 0 or _WEAKEST <= value <= 1 / _WEAKEST)
+def _strength(value: Any) -> float:
+    """A number that is a strength, otherwise NaN."""
+    try:
+        strength = number(value, "regularization")
+    except InputError:
+        return math.nan
+    return strength if strength == 0 or _WEAKEST <= strength <= 1 / _WEAKEST else math.nan
 
 
 def _find_strength(

@@ -96,6 +96,7 @@ def open_source(  # noqa: PLR0913  # the one entry for all data
             raise InputError(f"columns must be names of columns, got {columns!r}")
     if class_axis is not None:
         whole(class_axis, "class_axis")
+    probabilities = validation.flag(probabilities, "probabilities")
     if isinstance(where, Mapping) and not where:
         raise InputError("where must name at least one column, got none")
     roles = (labels, sample_weight, groups, ids, clusters)

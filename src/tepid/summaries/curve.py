@@ -164,7 +164,7 @@ class Curve:
         bins: int = 15,
     ) -> "Curve":
         """The summary of no rows."""
-        validation.check_bins(bins, least=0)
+        bins = validation.check_bins(bins, least=0)
         lattice = lattice or Lattice.window()
         theta = np.zeros((0, classes)) if thresholds is None else np.atleast_2d(thresholds)
         if theta.shape[1] != classes:

@@ -86,13 +86,13 @@ class Reliability:
 
         The label's probability may be 0: then the NLL is infinite.
         """
-        validation.check_bins(bins)
+        bins = validation.check_bins(bins)
         return cls.of_rows(Rows.of(labels, probabilities, sample_weight), bins=bins)
 
     @classmethod
     def of_rows(cls, rows: Rows, *, bins: int = 15) -> "Reliability":
         """The summary of rows that were checked before."""
-        validation.check_bins(bins)
+        bins = validation.check_bins(bins)
         where = kernels.bins_of(rows.confidence, bins)
         u = rows.weight
         return cls(
@@ -117,8 +117,8 @@ class Reliability:
         sample_weight: Any = None,
     ) -> "Reliability":
         """The summary of softmax(logits / temperature), exact where a probability underflows."""
-        validation.check_bins(bins)
-        validation.check_temperature(temperature)
+        bins = validation.check_bins(bins)
+        temperature = validation.check_temperature(temperature)
         z = validation.as_kernel_input(validation.as_array(logits))
         u = validation.weight_column(sample_weight, len(z))
         y = validation.label_column(labels, len(z), z.shape[1], weight=u)
@@ -132,7 +132,8 @@ class Reliability:
     @classmethod
     def zero(cls, bins: int = 15) -> "Reliability":
         """The summary of no rows."""
-        return cls(validation.check_bins(bins), 0.0, 0.0, 0.0, 0.0, *np.zeros((3, bins)))
+        bins = validation.check_bins(bins)
+        return cls(bins, 0.0, 0.0, 0.0, 0.0, *np.zeros((3, bins)))
 
     def check(self) -> None:
         """Refuse sums that no rows can have, as a damaged file may hold them."""

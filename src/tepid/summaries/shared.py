@@ -38,6 +38,8 @@ class Summaries:
         return round(self.curve.rows)
 
     def __add__(self, other: "Summaries") -> "Summaries":
+        if not isinstance(other, Summaries):
+            raise InputError(f"summaries must be added to summaries, got {type(other).__name__}")
         classes = self.tails.classes, other.tails.classes
         if classes[0] != classes[1]:
             raise InputError(
