@@ -690,3 +690,20 @@ def test_a_data_frame_is_applied_by_its_columns():
     assert np.array_equal(t(frame, columns=names), t(logits))
     with pytest.raises(tepid.InputError, match="columns must go with a data frame"):
         t(logits, columns=names)
+
+
+@pytest.mark.filterwarnings("ignore::tepid.CalibrationWarning")
+@pytest.mark.parametrize("scale", [1e-8, 1e-3, 1.0, 100.0, 1e4, 1e8])
+def test_the_interval_contains_the_temperature(scale):
+    rng = np.random.default_rng(4)
+    for _ in range(15):
+        z = scale * rng.integers(0, 2, size=(4, 3))
+        labels = rng.integers(-1, 3, size=4) if rng.random() < 0.5 else None
+        t = tepid.calibrate(z, labels, accuracy=float(rng.choice([0.3, 0.7, 0.99])))
+        assert t.interval[0] <= t.value <= t.interval[1]
+
+
+@pytest.mark.filterwarnings("ignore::tepid.CalibrationWarning")
+def test_a_temperature_that_changes_no_probability_stays_where_the_prior_is():
+    t = tepid.calibrate(1e4 * np.array([[1, 1, 0], [0, 1, 1]]), accuracy=0.99)
+    assert t.value == pytest.approx(1, rel=1e-6)

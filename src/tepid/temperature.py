@@ -653,7 +653,6 @@ def _is_pair(value: Any) -> bool:
 
 
 def _is_interval(value: Any) -> bool:
-    # A fit may have T outside of its interval.
     return _is_pair(value) and (value is None or value[0] <= value[1])
 
 

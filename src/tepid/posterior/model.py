@@ -46,6 +46,8 @@ REACH = 3.0
 _TENSION = 2.6
 # The posterior is at a bound if more than this share of it lies in the outer hundredth of the grid.
 _AT_BOUND, _OUTER = 1e-3, 0.01
+# The rounding of the expected distance, whose rows are float32, as a share of that at T = infinity.
+_FLAT = 1e-6
 # The distance of the grid's points. A peak whose standard deviation is below _RESOLVED of them gets
 # _PEAK points over _PEAK_REACH standard deviations to both sides.
 _STEP, _RESOLVED, _PEAK, _PEAK_REACH = 0.01, 20.0, 401, 8.0
@@ -308,11 +310,14 @@ def _act(rows: RowMeans, density: Density, kinds: set[str]) -> float:
     """The Bayes act for log loss; the median where only other models or an older set are known.
 
     If u0 is the truth, the expected log loss at u is L(u) - M(u0) / T. Its posterior mean is least
-    where M(u) is the posterior mean of M. The median does not follow the skew of the prior.
+    where M(u) is the posterior mean of M. The median does not follow the skew of the prior. Where M
+    is flat, because no T of the grid changes the probabilities, every T is as good.
     """
-    if not kinds & {"labels", "accuracy"}:
+    distance = rows.distance(density.grid)
+    flat = np.ptp(distance) <= _FLAT * abs(rows.curve.flat[0]) / rows.curve.weight
+    if flat or not kinds & {"labels", "accuracy"}:
         return density.quantile(0.5)
-    return rows.solve_distance(float(density.mass @ rows.distance(density.grid)), density.grid)
+    return rows.solve_distance(float(density.mass @ distance), density.grid)
 
 
 def logits_alone(rows: RowMeans) -> float:
@@ -329,7 +334,7 @@ def probability_of_help(rows: RowMeans, density: Density, log_t: float) -> float
     if log_t == 0:
         return 0.0
     change = float(rows.log_sum_exp(log_t) - rows.log_sum_exp(0.0))
-    limit = change / (math.exp(-log_t) - 1)
+    limit = change / math.expm1(-log_t)
     below = density.share_below(rows.solve_distance(limit, density.grid))
     return 1 - below if log_t > 0 else below
 

@@ -63,9 +63,9 @@ def _is_flat(measured: Measured) -> bool:
 
 
 def _interval(posterior: Posterior, value: float) -> tuple[float, float]:
-    """The interval of the posterior; where T does not come from it, extended to contain T."""
+    """The interval of the posterior, extended to contain T, which may lie in a long tail of it."""
     low, high = posterior.density.interval
-    return (low, high) if posterior.identified else (min(low, value), max(high, value))
+    return min(low, value), max(high, value)
 
 
 def _status(measured: Measured, posterior: Posterior) -> Status:
