@@ -558,6 +558,7 @@ Z = np.zeros((4, 3))
         (lambda t: t.threshold(Z, precision=0.9, coverage=0.9), "got precision and coverage"),
         (lambda t: t.threshold(Z, cost=3), "cost must be a pair"),
         (lambda t: t.threshold(Z, cost=(math.inf, 1)), "cost must be two numbers above zero"),
+        (lambda t: t.threshold(Z, cost=(-1, 1)), "cost must be two numbers above zero"),
         (lambda t: t.threshold(Z, cost=(1, 0)), "two numbers above zero"),
         (lambda t: t.threshold(Z, labels=[0] * 4), "arguments must be among"),
         (lambda t: t.threshold(Z[:0]), "at least one row"),

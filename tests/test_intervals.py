@@ -182,6 +182,8 @@ def test_an_interval_is_of_a_thousand_draws_unless_told(rows):
     y, _, p = rows
     assert metrics.bootstrap(metrics.ece, y, p) == metrics.bootstrap(metrics.ece, y, p, draws=1000)
     assert metrics.bootstrap(metrics.ece, y, p) != metrics.bootstrap(metrics.ece, y, p, draws=999)
+    default = metrics.difference(metrics.nll, y, p, p[:, ::-1])
+    assert default == metrics.difference(metrics.nll, y, p, p[:, ::-1], draws=1000)
 
 
 def test_excess_nll_has_an_interval_from_logits(rows):
