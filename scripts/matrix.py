@@ -102,8 +102,8 @@ CELLS = {
     ),
     "lowest torch": Cell(TORCH, ("torch", "lab", "parquet"), lowest=True, large=True),
     "lowest Hugging Face": Cell(
-        ("hugging_face", "torch_fold"), ("torch",), lowest=True, large=True, slow=True,
-        beside=("transformers", "datasets", "accelerate"),
+        ("hugging_face", "torch_fold"), ("torch", "parquet"), lowest=True, large=True, slow=True,
+        beside=("transformers", "datasets", "accelerate", "pandas"),
     ),
     "torch": Cell(TORCH, ("torch", "lab", "parquet")),
     "read-only installation": Cell(NUMERICAL, ("fast",), read_only=True),

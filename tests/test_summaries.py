@@ -190,9 +190,8 @@ def test_the_sites_may_be_merged_in_another_order_in_the_second_round():
     firsts = [tepid.summarize(z) for z in parts]
     tails = _merged(firsts)
     seconds = [tepid.summarize(z, given=tails) for z in parts]
-    orders = list(itertools.permutations(seconds))[::90]
-    found = {tuple(_merged(order).tails.thresholds()) for order in orders}
-    assert len(found) > 1  # sums in another order round differently
+    # Sums in another order round differently, on most machines and in some of these.
+    orders = list(itertools.permutations(seconds))[::30]
     assert len({tepid.uts(_merged(order)).status for order in orders}) == 1
 
 
