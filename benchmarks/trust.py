@@ -69,7 +69,7 @@ def other_machines(found: dict[str, Any]) -> str:
     failed = f", {counts['failed']} fail ({', '.join(names)})" if names else ""
     return _paragraph(
         f"{counts['cells']} environments ({found['date']}): {passed} pass{failed}, and "
-        f"{counts['skipped']} were skipped."
+        f"{counts['skipped']} skipped."
     )
 
 
