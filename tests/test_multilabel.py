@@ -383,3 +383,8 @@ def test_the_command_line_fits_and_applies(tepid_here, tmp_path, monkeypatch):
     assert not (tmp_path / "no.json").exists()
     code, _, err = tepid_here("fit", "z.npy", "--multilabel", "--report", "r.html")
     assert (code, err) == (2, "tepid: --report must go with rows of one label, got --multilabel\n")
+
+
+def test_an_array_for_multilabel_is_refused():
+    with pytest.raises(tepid.InputError, match="multilabel must be True, False or"):
+        tepid.calibrate(np.zeros((4, 3)), multilabel=np.ones((4, 3)))

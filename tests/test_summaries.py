@@ -321,6 +321,11 @@ def test_a_step_and_a_root_do_not_depend_on_how_often_the_rows_count(rows):
         assert found == pytest.approx(optimum.least_loss(curve).temperature, rel=1e-9)
 
 
+def test_summaries_of_the_first_round_are_summaries(sites):
+    with pytest.raises(tepid.InputError, match="given must be summaries of all sites, got int"):
+        tepid.summarize(sites[1][0], given=5)
+
+
 def test_other_classes_are_counted(sites):
     few = tepid.summarize(sites[1][0][:, :4])
     with pytest.raises(tepid.InputError, match="same classes, got 6 and 4"):

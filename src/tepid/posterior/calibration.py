@@ -49,6 +49,7 @@ from tepid.posterior.sums import (
 from tepid.posterior.verdicts import describe, with_groups
 from tepid.sources import Source, is_answers, open_source
 from tepid.sources.multilabel import label_names
+from tepid.store import shorten
 from tepid.summaries.clusters import ClusterSums
 from tepid.summaries.curve import Curve, Lattice
 from tepid.summaries.optimum import Reading, least_loss
@@ -182,8 +183,9 @@ def calibrate(  # noqa: PLR0913  # each kind of evidence is one keyword
 
 def check_multilabel(multilabel: Any, *, groups: Any = None, ids: Any = None) -> None:
     """Raise if the argument is none that is known, or goes with one that cannot be used."""
-    if multilabel not in (True, False, "per-label"):
-        raise InputError(f'multilabel must be True, False or "per-label", got {multilabel!r}')
+    if not isinstance(multilabel, bool | str) or multilabel not in (True, False, "per-label"):
+        got = shorten(multilabel)
+        raise InputError(f'multilabel must be True, False or "per-label", got {got}')
     if not multilabel:
         return
     for name, given in (("groups", groups), ("ids", ids)):

@@ -145,6 +145,8 @@ def summarize(
         columns=columns,
         probabilities=probabilities,
     )
+    if given is not None and not isinstance(given, Summaries):
+        raise InputError(f"given must be summaries of all sites, got {type(given).__name__}")
     if given is not None and source.classes not in (None, given.tails.classes):
         raise InputError(
             f"given must be of the {source.classes} classes of the logits, "
